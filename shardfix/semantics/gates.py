@@ -1,0 +1,117 @@
+"""Compatibility code: what runs only on some versions of JAX, and is right as it stands."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+
+__all__ = ["is_gated"]
+
+MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
+MISSING_NAME = frozenset({"AttributeError"})
+MAY_BE_ANYTHING = frozenset({"TypeError", "ValueError", "Exception", "BaseException"})
+PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module", "version"})
+VERSION_WORDS = ("__version__", "__version_info__", "version_info", "jax_version", "jax_ver", "has_", "_has", "is_new_jax")
+
+
+def is_gated(module: Module, node: ast.AST) -> bool:
+    """Whether ``node`` runs under a test of what this JAX has."""
+    child: ast.AST = node
+    for ancestor in module.ancestors(node):
+        match ancestor:
+            case ast.Try() | ast.TryStar():
+                if _catches_missing_names(module, ancestor) and child not in ancestor.finalbody:
+                    return True
+            case ast.If() if child is not ancestor.test:
+                if _is_probe(module, ancestor.test):
+                    return True
+            case ast.IfExp() if child is not ancestor.test:
+                if _is_probe(module, ancestor.test):
+                    return True
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(ancestor, block, None)
+            if isinstance(statements, list) and child in statements:
+                if any(_leaves_under_probe(module, earlier) for earlier in statements[: statements.index(child)]):
+                    return True
+        child = ancestor
+    return False
+
+
+def _leaves_under_probe(module: Module, statement: ast.stmt) -> bool:
+    """``if <probe>: return ...`` : what follows runs only on the other versions."""
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(statement.body[-1], ast.Return | ast.Raise | ast.Continue)
+        and _is_probe(module, statement.test)
+    )
+
+
+def _catches_missing_names(module: Module, statement: ast.Try | ast.TryStar) -> bool:
+    """Whether a try asks if names of JAX are there: not one that guards the program against all that may go wrong."""
+    for handler in statement.handlers:
+        caught = _caught_names(handler)
+        if caught & MISSING_NAME:
+            return True
+        if caught & MISSING_MODULE and any(_imports(inner) for inner in statement.body):
+            return True
+        if caught & MAY_BE_ANYTHING and (_uses_jax(module, handler) or any(map(_is_import, statement.body))):
+            return True
+    return False
+
+
+def _caught_names(handler: ast.ExceptHandler) -> set[str]:
+    if handler.type is None:
+        return {"BaseException"}
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "") for kind in kinds}
+
+
+def _is_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _imports(node: ast.AST) -> bool:
+    return any(_is_import(inner) for inner in ast.walk(node))
+
+
+def _uses_jax(module: Module, handler: ast.ExceptHandler) -> bool:
+    for node in ast.walk(handler):
+        if _is_import(node):
+            return True
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if any(name.partition(".")[0] == "jax" for name in module.resolve(node)):
+                return True
+    return False
+
+
+def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression asks which JAX this is, or what it has."""
+    for node in ast.walk(test):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) if name in PROBES:
+                if name == "getattr" and not _names_jax(module, node):
+                    continue
+                return True
+            case ast.Attribute(attr=name) | ast.Name(id=name) if any(word in name.lower() for word in VERSION_WORDS[:5]):
+                return True
+            case ast.Name() if depth < 3:
+                bindings = module.reaching(node) or []
+                for binding in bindings:
+                    if binding.value is not None and _is_probe(module, binding.value, depth + 1):
+                        return True
+                    if binding.kind == "assignment" and _set_in_import_guard(module, binding.node):
+                        return True
+    return False
+
+
+def _names_jax(module: Module, call: ast.Call) -> bool:
+    return bool(call.args) and any(name.partition(".")[0] == "jax" for name in module.resolve(call.args[0]))
+
+
+def _set_in_import_guard(module: Module, node: ast.AST) -> bool:
+    """``try: import x; HAVE = True / except ImportError: HAVE = False``."""
+    statement = module.enclosing(node, ast.Try)
+    return isinstance(statement, ast.Try) and _catches_missing_names(module, statement)

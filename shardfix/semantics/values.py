@@ -7,7 +7,7 @@ Ranks are numbers of array axes; "varying" is meant as in JAX's varying manual a
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +40,12 @@ __all__ = [
     "Spec",
     "Text",
     "Transformed",
+    "Tree",
     "Unknown",
     "Value",
     "Varying",
+    "as_array",
+    "is_number",
     "join",
     "join_all",
 ]
@@ -152,7 +155,16 @@ class Array(Value):
 
     rank: Rank = ANY_RANK
     varying: Varying = UNKNOWN_VARYING
+    reduced: frozenset[str] = frozenset()
+    """Mesh axes over which a collective (psum, pmean, pmax, ...) has made it the same on all devices."""
     origin: Origin | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Tree(Value):
+    """An array like ``leaf``, or a pytree of unknown structure all of whose leaves are like it."""
+
+    leaf: Array
 
 
 @dataclass(frozen=True)
@@ -321,11 +333,27 @@ class Transformed(Value):
 
 @dataclass(frozen=True)
 class Mapped(Value):
-    """The result of shard_map or smap."""
+    """The result of shard_map or smap on ``function``."""
 
+    site: MapSite = field(repr=False)
     function: Value
-    call: ast.Call | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class MapSite:
+    """One evaluation of a call of shard_map or smap, with what is known of its arguments."""
+
+    module: Module = field(repr=False)
+    call: ast.Call = field(repr=False)
+    api: str = "jax.shard_map"
+    mesh: Value = UNKNOWN
+    in_specs: Value = UNKNOWN
+    """For smap: ``in_axes`` turned into specs."""
     out_specs: Value = UNKNOWN
+    axis_names: frozenset[str] | None = None
+    """The manual axes; None where unknown."""
+    checked: bool | None = None
+    """Whether replication is checked (``check_vma``, ``check_rep``); None where unknown."""
 
 
 def join(a: Value, b: Value) -> Value:
@@ -334,12 +362,14 @@ def join(a: Value, b: Value) -> Value:
         return a
     match a, b:
         case Array(), Array():
-            return Array(a.rank.join(b.rank), a.varying.join(b.varying), a.origin or b.origin)
-        case Array(), Constant() | Number() if _is_number(b):
-            return Array(a.rank.join(Rank.exactly(0)), a.varying.join(INVARIANT), a.origin)
-        case Constant() | Number(), Array() if _is_number(a):
+            return Array(a.rank.join(b.rank), a.varying.join(b.varying), a.reduced & b.reduced, a.origin or b.origin)
+        case Array(), Constant() | Number() if is_number(b):
+            return Array(a.rank.join(Rank.exactly(0)), a.varying.join(INVARIANT), frozenset(), a.origin)
+        case Tree() | Array(), Tree() | Array():
+            return Tree(as_array(join(as_array(a), as_array(b))))
+        case Constant() | Number(), Array() if is_number(a):
             return join(b, a)
-        case (Constant() | Number(), Constant() | Number()) if _is_number(a) and _is_number(b):
+        case (Constant() | Number(), Constant() | Number()) if is_number(a) and is_number(b):
             return Number()
         case Text(), Text():
             return Text()
@@ -378,7 +408,20 @@ def join_all(values: Iterable[Value]) -> Value:
     return UNKNOWN if result is None else result
 
 
-def _is_number(value: Value) -> bool:
+def as_array(value: Value) -> Array:
+    """The array that a value is when it is used as one: a number has rank 0, what is unknown has any rank."""
+    match value:
+        case Array():
+            return value
+        case Tree():
+            return value.leaf
+        case _ if is_number(value):
+            return Array(Rank.exactly(0), INVARIANT)
+    return Array()
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is a Python number."""
     return isinstance(value, Number) or (
         isinstance(value, Constant) and isinstance(value.value, int | float | complex) and value.value is not None
     )
@@ -403,7 +446,3 @@ def map_leaves(function: Callable[[Value], Value], value: Value) -> Value:
             attributes = tuple((name, map_leaves(function, item)) for name, item in value.attributes)
             return replace(value, attributes=attributes)
     return function(value)
-
-
-def as_mapping(pairs: Iterable[tuple[str, Value]]) -> Mapping[str, Value]:
-    return dict(pairs)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-__all__ = ["Rank0Style", "Settings"]
+__all__ = ["Rank0Style", "Settings", "UsageProblem", "chosen_codemods", "did_you_mean"]
+
+
+class UsageProblem(Exception):
+    """The command line or a configuration file asks for what there is not; the text is one line for the user."""
 
 
 class Rank0Style(enum.StrEnum):
@@ -30,3 +36,29 @@ class Settings:
     target_jax: str | None = None
     """Oldest JAX the code must still run on (``"0.8"``); None: what the project declares, else the newest known."""
     rank0_style: Rank0Style = Rank0Style.AUTO
+
+
+def chosen_codemods(select: Iterable[str], ignore: Iterable[str], available: Collection[str]) -> tuple[str, ...] | None:
+    """The codemods to run: those of ``select`` (all, if it is empty) but those of ``ignore``. None for all.
+
+    Raises:
+        UsageProblem: a name is not among ``available``.
+    """
+    selected, ignored = _names(select), _names(ignore)
+    for name in (*selected, *ignored):
+        if name not in available:
+            raise UsageProblem(f"unknown codemod '{name}'{did_you_mean(name, available)}")
+    if not selected and not ignored:
+        return None
+    return tuple(name for name in sorted(available) if (not selected or name in selected) and name not in ignored)
+
+
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    """``("a,b", "c")`` as ``("a", "b", "c")``; underscores are taken for hyphens."""
+    return tuple(name.strip().replace("_", "-") for value in values for name in value.split(",") if name.strip())
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the nearest of ``words``; empty where none is near."""
+    nearest = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f"; did you mean '{nearest[0]}'?" if nearest else ""

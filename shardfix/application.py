@@ -1,0 +1,112 @@
+"""A run from paths to exit code: find, analyse, show, write, sum up."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from shardfix import files
+from shardfix.codemod import broken_codemods
+from shardfix.outcomes import ExitCode, Failure, FileOutcome, Outcome, exit_code, summarise
+from shardfix.runner import Task, Worker, run
+from shardfix.settings import Settings, UsageProblem, did_you_mean
+from shardfix.target import NEWEST_JAX, oldest
+
+if TYPE_CHECKING:
+    from shardfix.reporters.base import Reporter
+
+__all__ = ["Mode", "Request", "execute", "execute_on_text"]
+
+
+class Mode(enum.Enum):
+    """What is done with the repairs."""
+
+    DIFF = enum.auto()
+    """Show them."""
+    CHECK = enum.auto()
+    """List what is found."""
+    WRITE = enum.auto()
+    """Show them and write them."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for."""
+
+    paths: tuple[str, ...]
+    settings: Settings
+    mode: Mode = Mode.DIFF
+
+
+def execute(request: Request, reporter: Reporter) -> ExitCode:
+    """Do what is asked.
+
+    All files are analysed before the first is written: what is known of one may come from another.
+
+    Raises:
+        UsageProblem: a path does not exist.
+    """
+    for path in request.paths:
+        if not os.path.lexists(path):
+            raise UsageProblem(f"no such file or folder: '{path}'{_nearest_path(path)}")
+    found = list(files.discover(request.paths))
+    shown = list(_show(run(found, request.settings), reporter))
+    if request.mode is Mode.WRITE:
+        shown = [_write(outcome) for outcome in shown]
+    return _sum_up(shown, len(found), request, reporter)
+
+
+def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter) -> tuple[ExitCode, bytes]:
+    """Do what is asked with ``data`` in the place of files; with :attr:`Mode.WRITE` the repaired text is the result."""
+    outcome = Worker(request.settings).analyse(Task(path, data))
+    if request.mode is Mode.WRITE:
+        if outcome.after is not None:
+            outcome = replace(outcome, outcome=Outcome.FIXED)
+    else:
+        reporter.show(outcome)
+    return _sum_up([outcome], 1, request, reporter), data if outcome.after is None else outcome.after
+
+
+def _show(outcomes: Iterable[FileOutcome], reporter: Reporter) -> Iterator[FileOutcome]:
+    """The outcomes that have something to say; each is shown as it comes."""
+    for outcome in outcomes:
+        if outcome.findings or outcome.failures:
+            reporter.show(outcome)
+            yield outcome
+
+
+def _write(outcome: FileOutcome) -> FileOutcome:
+    if outcome.after is None:
+        return outcome
+    try:
+        files.replace(outcome.path, outcome.before, outcome.after)
+    except files.FileProblem as problem:
+        findings = tuple(
+            replace(finding, fixed=False, reason=finding.reason or problem.reason) if finding.fixed else finding
+            for finding in outcome.findings
+        )
+        failures = (*outcome.failures, Failure(problem.reason))
+        return replace(outcome, outcome=Outcome.FAILED, findings=findings, failures=failures)
+    return replace(outcome, outcome=Outcome.FIXED)
+
+
+def _sum_up(outcomes: list[FileOutcome], count: int, request: Request, reporter: Reporter) -> ExitCode:
+    broken = broken_codemods()
+    for name, reason in broken.items():
+        reporter.complain(f"the codemod {name} cannot be imported: {reason}")
+    targets = {outcome.target_jax for outcome in outcomes if outcome.target_jax}
+    summary = summarise(outcomes, count, request.settings.target_jax or oldest(targets) or NEWEST_JAX)
+    reporter.finish(outcomes, summary)
+    return ExitCode.TROUBLE if broken else exit_code(summary, write=request.mode is Mode.WRITE)
+
+
+def _nearest_path(path: str) -> str:
+    folder, name = os.path.split(path.rstrip(os.sep))
+    try:
+        names = os.listdir(folder or os.curdir)
+    except OSError:
+        return ""
+    return did_you_mean(path, [os.path.join(folder, other) for other in names if other[:1] != "." or name[:1] == "."])

@@ -1,0 +1,297 @@
+"""One file: from its text to findings and a repaired text.
+
+Codemods run on the text, the fixes that the settings allow are carried out, and the result is looked at again, until
+nothing changes: one fix may uncover another, or make room for it. What is found late is reported where it stands in the
+original text.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import re
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shardfix.codemod import Codemod, Finding, Fix, Safety
+from shardfix.outcomes import Failure, ReportedFinding
+from shardfix.semantics.module import Module
+from shardfix.target import NEWEST_JAX, has
+
+if TYPE_CHECKING:
+    from shardfix.edits.pen import Applied, Splice
+    from shardfix.semantics.project import Project
+    from shardfix.settings import Settings
+
+__all__ = ["MAX_PASSES", "Result", "describe", "fix"]
+
+MAX_PASSES = 10
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one text."""
+
+    findings: tuple[ReportedFinding, ...]
+    source: str
+    """The new text; the old one where nothing is changed."""
+    failures: tuple[Failure, ...] = ()
+    """Codemods that crashed, and fixes that never came to rest."""
+
+
+def fix(source: str, path: str, settings: Settings, project: Project, codemods: Sequence[type[Codemod]]) -> Result:
+    """Run ``codemods`` on ``source`` until nothing changes.
+
+    Args:
+        source: the text, with its newlines as they are and without byte-order mark.
+        path: where it comes from; decides what its relative imports mean.
+        settings: which fixes are applied.
+        project: the modules around it. It sees each intermediate text of this one, and the original again in the end.
+        codemods: the codemods to run, in order.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: the text cannot be parsed, as :func:`ast.parse`.
+    """
+    original = Module(source, path, project)
+    run = _Run(original, settings, [codemod(settings) for codemod in codemods])
+    try:
+        return run.to_the_end()
+    finally:
+        project.adopt(original)
+
+
+@dataclass
+class _Entry:
+    """A finding through the passes."""
+
+    finding: Finding
+    """As it was first seen."""
+    place: tuple[int, int]
+    """Its characters in the original text."""
+    last_pass: int
+    """The last pass that still found it."""
+    applied: bool = False
+    objection: str = ""
+    """Why its fix is not carried out, by the settings or for what it would do to the text."""
+    demoted: bool = False
+    """Whether its fix, meant to be safe, would lose a comment."""
+
+    @property
+    def safety(self) -> Safety:
+        return Safety.UNSAFE if self.demoted else self.finding.safety
+
+
+@dataclass
+class _Run:
+    """The passes over one text."""
+
+    original: Module
+    settings: Settings
+    codemods: Sequence[Codemod]
+    entries: list[_Entry] = field(default_factory=list)
+    failures: dict[Failure, None] = field(default_factory=dict)
+    history: list[Sequence[Splice]] = field(default_factory=list)
+    """The splices of each pass so far."""
+
+    def to_the_end(self) -> Result:
+        module = self.original
+        texts = {module.source}
+        for number in range(MAX_PASSES):
+            source = self._one_pass(module, number)
+            if source == module.source:
+                return Result(self._report(number), source, tuple(self.failures))
+            if source in texts:
+                break  # it goes round in circles
+            texts.add(source)
+            module = Module(source, module.path, module.project)
+            module.project.adopt(module)
+        return self._unsettled()
+
+    def _one_pass(self, module: Module, number: int) -> str:
+        """Find, and carry out what may be; the new text."""
+        wanted: list[tuple[_Entry, Fix]] = []
+        for finding, place in self._find(module):
+            entry = self._enter(finding, place, number)
+            if finding.fix is not None and not entry.objection:
+                entry.demoted = entry.demoted or self._loses_comment(module, finding.fix)
+                entry.objection = self._objection(entry, finding.fix)
+                if not entry.objection:
+                    wanted.append((entry, finding.fix))
+        if not wanted:
+            return module.source
+        applied, failed = _carry_out(module, list(dict.fromkeys(fix for _, fix in wanted)))
+        for entry, wanted_fix in wanted:
+            entry.applied = entry.applied or wanted_fix in applied.applied
+            entry.objection = failed.get(wanted_fix, "")
+        self.history.append(applied.splices)
+        return applied.source
+
+    def _find(self, module: Module) -> Iterator[tuple[Finding, tuple[int, int]]]:
+        """The findings of all codemods, with their places in the original text."""
+        for codemod in self.codemods:
+            try:
+                found = [(finding, self._place(module.span(finding.range))) for finding in codemod.findings(module)]
+            except Exception as error:  # it costs the findings of this codemod in this file, nothing else
+                self.failures[Failure(f"codemod {codemod.codemod_name()} failed: {describe(error)}")] = None
+            else:
+                yield from found
+
+    def _enter(self, finding: Finding, place: tuple[int, int], number: int) -> _Entry:
+        """The entry of ``finding``: a new one, unless an earlier pass saw the same."""
+        line = self._position(place[0])[0]
+        same = [
+            entry
+            for entry in self.entries
+            if entry.last_pass < number
+            and (entry.finding.codemod, entry.finding.message) == (finding.codemod, finding.message)
+            and self._position(entry.place[0])[0] == line
+        ]
+        if same:
+            entry = min(same, key=lambda entry: (entry.place != place, entry.applied))
+            entry.last_pass = number
+        else:
+            entry = _Entry(finding, place, number)
+            self.entries.append(entry)
+        return entry
+
+    def _loses_comment(self, module: Module, wanted: Fix) -> bool:
+        from shardfix.edits import pen
+
+        return wanted.safety is Safety.SAFE and pen.loses_comment(module, wanted)
+
+    def _objection(self, entry: _Entry, wanted: Fix) -> str:
+        """Why the settings do not let ``wanted`` be carried out; empty where they do."""
+        target = self.settings.target_jax or NEWEST_JAX
+        if not has(target, wanted.needs_jax):
+            return f"the repair needs JAX {wanted.needs_jax}, and the code must run on {target}"
+        allowed = self.settings.unsafe
+        if entry.safety is Safety.UNSAFE and not (allowed is True or (allowed and entry.finding.codemod in allowed)):
+            loss = "the repair would lose a comment" if entry.demoted else "the repair is unsafe"
+            return f"{loss}; --unsafe applies it"
+        return ""
+
+    def _report(self, last_pass: int) -> tuple[ReportedFinding, ...]:
+        remaining = [entry for entry in self.entries if entry.last_pass == last_pass]
+        still_found = {(entry.finding.codemod, self._position(entry.place[0])[0]) for entry in remaining}
+        reported = []
+        for entry in self.entries:
+            (line, column), (end_line, end_column) = map(self._position, entry.place)
+            fixed = entry.last_pass < last_pass
+            if fixed and not entry.applied and (entry.finding.codemod, line) in still_found:
+                continue  # the same fault in other words: a later pass reports it as it stands now
+            reason = entry.finding.reason
+            if not fixed:
+                if entry.finding.fix is not None and not entry.objection:
+                    entry.objection = "the repair collides with another one, or does not cure it"
+                reason = "; ".join(filter(None, (entry.objection, reason)))
+            reported.append(
+                ReportedFinding(
+                    codemod=entry.finding.codemod,
+                    line=line,
+                    column=column,
+                    end_line=end_line,
+                    end_column=end_column,
+                    message=entry.finding.message,
+                    safety=entry.safety,
+                    fixed=fixed,
+                    reason=reason,
+                    fix=entry.finding.fix.title if entry.finding.fix else "",
+                    choices=tuple(choice.title for choice in entry.finding.choices),
+                )
+            )
+        return tuple(sorted(reported, key=lambda finding: (finding.line, finding.column, finding.codemod)))
+
+    def _unsettled(self) -> Result:
+        """The fixes of the file undo or breed each other: it stays as it is."""
+        names = ", ".join(sorted({entry.finding.codemod for entry in self.entries if entry.applied}))
+        for entry in self.entries:
+            entry.last_pass = 0
+            if entry.applied:
+                entry.objection = "the repairs of this file do not come to rest"
+        failure = Failure(f"the repairs did not come to rest in {MAX_PASSES} passes and were dropped ({names})")
+        return Result(self._report(0), self.original.source, (*self.failures, failure))
+
+    # Places
+
+    def _place(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Characters of the current text as characters of the original one."""
+        start, end = span
+        for splices in reversed(self.history):
+            start, end = _before(splices, start), _before(splices, end)
+        return start, max(start, end)
+
+    def _position(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1, of a character of the original text."""
+        starts = self._line_starts
+        line = bisect.bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    @property
+    def _line_starts(self) -> list[int]:
+        if not self._cached_line_starts:
+            source = self.original.source
+            self._cached_line_starts = [0, *(match.end() for match in re.finditer("\r\n|\r|\n", source))]
+        return self._cached_line_starts
+
+    _cached_line_starts: list[int] = field(default_factory=list)
+
+
+def _before(splices: Sequence[Splice], offset: int) -> int:
+    """Where the character at ``offset`` of the new text was, or, if it is new, the place that it was put."""
+    shift = 0
+    for splice in splices:
+        start = splice.start + shift
+        if offset < start:
+            break
+        if offset < start + len(splice.text):
+            return min(splice.start + offset - start, splice.end)
+        shift += len(splice.text) - (splice.end - splice.start)
+    return offset - shift
+
+
+def _carry_out(module: Module, fixes: list[Fix]) -> tuple[Applied, dict[Fix, str]]:
+    """Carry out ``fixes``; those that cannot be, or leave what Python cannot parse, are left out, with the reason."""
+    outcome = _attempt(module, fixes)
+    if not isinstance(outcome, str):
+        return outcome, dict(outcome.refused)
+    failed: dict[Fix, str] = {}
+    good: list[Fix] = []
+    best = _attempt(module, good)
+    for candidate in fixes:
+        outcome = _attempt(module, [*good, candidate])
+        if isinstance(outcome, str):
+            failed[candidate] = outcome
+        else:
+            good.append(candidate)
+            best = outcome
+    if isinstance(best, str):
+        raise RuntimeError(f"the pen fails without a fix to carry out: {best}")
+    return best, dict(best.refused) | failed
+
+
+def _attempt(module: Module, fixes: list[Fix]) -> Applied | str:
+    """The text with ``fixes`` carried out; a sentence where that fails."""
+    from shardfix.edits import pen
+
+    try:
+        applied = pen.apply(module, fixes)
+    except Exception as error:  # a fix that the pen trips over must not cost the others
+        return f"the repair could not be carried out: {describe(error)}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(applied.source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"the repair would leave what Python cannot parse: {describe(error)}"
+    return applied
+
+
+def describe(error: Exception) -> str:
+    """The error in one line, with the place in the code that raised it."""
+    text = " ".join(str(error).split())[:200]
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}{': ' if text else ''}{text}{where}"

@@ -1,0 +1,165 @@
+"""What came of each file, and of the run: the plain values that runner, writer and reporters pass on."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shardfix.codemod import Safety
+
+__all__ = [
+    "CodemodTally",
+    "ExitCode",
+    "Failure",
+    "FileOutcome",
+    "Outcome",
+    "ReportedFinding",
+    "Summary",
+    "exit_code",
+    "summarise",
+]
+
+
+class ExitCode(enum.IntEnum):
+    """What the process says of the run as a whole."""
+
+    CLEAN = 0
+    """Nothing was found; with ``--write``: nothing is left."""
+    FINDINGS = 1
+    """Something was found; with ``--write``: something is left."""
+    TROUBLE = 2
+    """The command line is wrong, or a file could not be processed."""
+    INTERRUPTED = 130
+
+
+class Outcome(enum.StrEnum):
+    """What came of one file."""
+
+    FIXED = "fixed"
+    """The file was rewritten."""
+    FIXABLE = "fixable"
+    """It has findings, and was not rewritten."""
+    CLEAN = "clean"
+    """It has no findings."""
+    FAILED = "failed"
+    """It could not be read, analysed or written, and is as it was."""
+
+
+@dataclass(frozen=True)
+class ReportedFinding:
+    """A finding as it is shown: where it stands in the original text, and what was done about it.
+
+    Lines and columns count from 1; columns are in characters, and ``end_column`` is one past the last.
+    """
+
+    codemod: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    message: str
+    safety: Safety
+    fixed: bool
+    """Whether the new text of the file no longer has the fault."""
+    reason: str = ""
+    """Why it was not fixed, or what to mind."""
+    fix: str = ""
+    """The repair in a few words; empty where there is none."""
+    choices: tuple[str, ...] = ()
+    """The repairs that only the author can choose between."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a file, or one codemod on it, could not be dealt with."""
+
+    reason: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}" if self.line else self.reason
+
+
+@dataclass(frozen=True)
+class FileOutcome:
+    """All that the run knows of one file."""
+
+    path: str
+    outcome: Outcome
+    findings: tuple[ReportedFinding, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    """Why the file failed; or, where the outcome is another, what went wrong beside it (a codemod that crashed)."""
+    before: bytes = field(default=b"", repr=False)
+    after: bytes | None = field(default=None, repr=False)
+    """The new content; None where nothing changes."""
+    target_jax: str | None = None
+    """The oldest JAX that the file must still run on, as the run took it."""
+
+    @classmethod
+    def failed(cls, path: str, reason: str, line: int | None = None) -> FileOutcome:
+        return cls(path, Outcome.FAILED, failures=(Failure(reason, line),))
+
+
+@dataclass(frozen=True)
+class CodemodTally:
+    """The findings of one codemod over the run."""
+
+    found: int = 0
+    fixed: int = 0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The run in numbers."""
+
+    files: int
+    """Files looked at, those that the prefilter passed over included."""
+    files_with_findings: int
+    files_fixed: int
+    failed: int
+    """Files that could not be processed, or not by every codemod."""
+    codemods: dict[str, CodemodTally]
+    left: dict[Safety, int]
+    """Findings that were not fixed, by the safety of their fix."""
+    target_jax: str
+    """The oldest JAX that any of the files must still run on."""
+
+    @property
+    def found(self) -> int:
+        return sum(tally.found for tally in self.codemods.values())
+
+    @property
+    def fixed(self) -> int:
+        return sum(tally.fixed for tally in self.codemods.values())
+
+
+def summarise(outcomes: Iterable[FileOutcome], files: int, target_jax: str) -> Summary:
+    """Count what came of a run that looked at ``files`` files for ``target_jax``."""
+    found: Counter[str] = Counter()
+    fixed: Counter[str] = Counter()
+    left: Counter[Safety] = Counter()
+    with_findings = rewritten = failed = 0
+    for outcome in outcomes:
+        with_findings += bool(outcome.findings)
+        rewritten += outcome.outcome is Outcome.FIXED
+        failed += bool(outcome.failures)
+        for finding in outcome.findings:
+            found[finding.codemod] += 1
+            if finding.fixed:
+                fixed[finding.codemod] += 1
+            else:
+                left[finding.safety] += 1
+    tallies = {name: CodemodTally(found[name], fixed[name]) for name in sorted(found)}
+    return Summary(
+        files, with_findings, rewritten, failed, tallies, {safety: left[safety] for safety in Safety}, target_jax
+    )
+
+
+def exit_code(summary: Summary, *, write: bool) -> ExitCode:
+    """The exit code of a run that ended with ``summary``."""
+    if summary.failed:
+        return ExitCode.TROUBLE
+    remaining = summary.found - summary.fixed if write else summary.found
+    return ExitCode.FINDINGS if remaining else ExitCode.CLEAN

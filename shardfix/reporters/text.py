@@ -1,0 +1,97 @@
+"""For people: the patch or one line a finding on stdout, what is left to do and the sum on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from shardfix.application import Mode
+from shardfix.codemod import Safety
+from shardfix.patch import lies_outside, unified_diff
+from shardfix.reporters.base import Reporter, Stream, Style
+
+if TYPE_CHECKING:
+    from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
+
+__all__ = ["TextReporter"]
+
+SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
+
+
+class TextReporter(Reporter):
+    """The default report."""
+
+    def show(self, outcome: FileOutcome) -> None:
+        if self.mode is Mode.CHECK:
+            for finding in outcome.findings:
+                self.out.line(_line(outcome.path, finding, self.out))
+        elif outcome.after is not None:
+            self.out.raw(_painted(unified_diff(outcome.path, outcome.before, outcome.after), self.out))
+
+    def finish(self, outcomes: Sequence[FileOutcome], summary: Summary) -> None:
+        self.out.file.flush()  # where both streams go to one place, the patch comes first
+        if self.mode is not Mode.CHECK and not self.quiet:
+            for outcome in outcomes:
+                for finding in outcome.findings:
+                    if not finding.fixed:
+                        self._explain(outcome.path, finding)
+        self._report_failures(outcomes)
+        if not self.quiet:
+            if self.mode is Mode.DIFF and any(one.after is not None and lies_outside(one.path) for one in outcomes):
+                self.err.line("The patch reaches outside this folder: apply it with `git apply --unsafe-paths`.")
+            self.err.line(_sentence(summary, self.mode))
+
+    def _explain(self, path: str, finding: ReportedFinding) -> None:
+        self.err.line(_line(path, finding, self.err))
+        if finding.reason:
+            self.err.line(f"    {self.err.paint('why:', Style.DIM)} {finding.reason}")
+        for choice in finding.choices:
+            self.err.line(f"    {self.err.paint('choice:', Style.DIM)} {choice}")
+
+
+def _line(path: str, finding: ReportedFinding, stream: Stream) -> str:
+    place = stream.paint(path, Style.BOLD) + f":{finding.line}:{finding.column}"
+    codemod = stream.paint(finding.codemod, Style.CYAN)
+    safety = stream.paint(f"[{finding.safety}]", SAFETY_STYLE[finding.safety])
+    return f"{place}: {codemod}: {finding.message} {safety}"
+
+
+def _painted(patch: bytes, stream: Stream) -> bytes:
+    if not stream.colored:
+        return patch
+    styles = {b"-": Style.RED, b"+": Style.GREEN, b"@": Style.CYAN}
+    lines = patch.split(b"\n")
+    for number, line in enumerate(lines):
+        style = Style.BOLD if number < 2 else styles.get(line[:1])
+        if style:
+            lines[number] = b"\x1b[%bm%b\x1b[0m" % (style.value.encode(), line)
+    return b"\n".join(lines)
+
+
+def _sentence(summary: Summary, mode: Mode) -> str:
+    """The run in one line."""
+    return "; ".join(_parts(summary, mode)) + "."
+
+
+def _parts(summary: Summary, mode: Mode) -> Iterator[str]:
+    if not summary.files:
+        yield "No Python files found"
+    elif not summary.found:
+        clean = summary.files - summary.failed
+        yield f"{_count(clean, 'file')} looked at, nothing to fix" if clean else "Nothing could be looked at"
+    else:
+        yield f"{_count(summary.found, 'finding')} in {_count(summary.files_with_findings, 'file')}"
+        if summary.fixed:
+            yield f"{summary.fixed} fixed" if mode is Mode.WRITE else f"--write fixes {summary.fixed}"
+        if summary.left[Safety.SAFE]:
+            yield f"{summary.left[Safety.SAFE]} left for the reason given"
+        if summary.left[Safety.UNSAFE]:
+            yield f"{summary.left[Safety.UNSAFE]} with an unsafe fix (--unsafe)"
+        if summary.left[Safety.MANUAL]:
+            yield f"{summary.left[Safety.MANUAL]} to do by hand"
+    if summary.failed:
+        yield f"{_count(summary.failed, 'file')} could not be processed"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,273 @@
+"""Many files: one outcome each, whatever happens, in the order given.
+
+Small work is done in this process. Large work goes in batches to a pool; when a worker dies or hangs, the batch at hand
+is done again file by file, each in a process of its own, so that only the file at fault is lost.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from shardfix import files
+from shardfix.codemod import Codemod, all_codemods
+from shardfix.outcomes import FileOutcome, Outcome
+from shardfix.prefilter import Prefilter
+from shardfix.semantics.project import Project
+from shardfix.target import NEWEST_JAX, declared_jax
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+    from shardfix.files import Found
+    from shardfix.settings import Settings
+
+__all__ = ["Task", "Worker", "run"]
+
+SMALL_WORK = 400_000
+"""Bytes that are done in this process: to start a pool costs as much time as they do."""
+BATCH = 100_000
+"""Bytes that go to a worker at once."""
+BATCH_SECONDS = 300.0
+FILE_SECONDS = 60.0
+"""How long a file may take once its batch has failed."""
+MAX_WORKERS = 61
+"""More is an error on Windows."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A file to analyse."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Analyses one file after another; what it has read of their project it keeps.
+
+    Args:
+        settings: what to find and what to fix.
+        paths: all files of the run, for codemods that look for the users of a function.
+    """
+
+    settings: Settings
+    paths: tuple[str, ...] = ()
+
+    @cached_property
+    def codemods(self) -> tuple[type[Codemod], ...]:
+        available = all_codemods()
+        names = available if self.settings.codemods is None else self.settings.codemods
+        return tuple(available[name] for name in names)
+
+    @cached_property
+    def prefilter(self) -> Prefilter:
+        return Prefilter(self.codemods)
+
+    @cached_property
+    def project(self) -> Project:
+        return Project(self.paths)
+
+    def analyse(self, task: Task) -> FileOutcome:
+        """What is wrong with the file, and how it reads when repaired. Never raises."""
+        path = task.path
+        try:
+            return self._analyse(task)
+        except files.FileProblem as problem:
+            return FileOutcome.failed(path, problem.reason, problem.line)
+        except SyntaxError as error:
+            return FileOutcome.failed(path, f"cannot be parsed: {error.msg}", error.lineno)
+        except RecursionError:
+            return FileOutcome.failed(path, "cannot be analysed: an expression or block is nested too deeply")
+        except MemoryError:
+            return FileOutcome.failed(path, "cannot be analysed: it is too large or nested too deeply")
+        except ValueError as error:
+            return FileOutcome.failed(path, f"cannot be parsed: {error}")
+        except Exception as error:
+            from shardfix.fixer import describe
+
+            return FileOutcome.failed(path, f"cannot be analysed, for a fault of shardfix: {describe(error)}")
+
+    def _analyse(self, task: Task) -> FileOutcome:
+        source = files.decode(task.data)
+        if not self.prefilter.passes(task.data):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(source.text)
+            return FileOutcome(task.path, Outcome.CLEAN)
+        from shardfix.fixer import fix
+
+        target = self.settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(task.path))) or NEWEST_JAX
+        result = fix(source.text, task.path, replace(self.settings, target_jax=target), self.project, self.codemods)
+        return FileOutcome(
+            task.path,
+            Outcome.FIXABLE if result.findings else Outcome.CLEAN,
+            result.findings,
+            result.failures,
+            before=task.data,
+            after=files.encode(source, result.source) if result.source != source.text else None,
+            target_jax=target,
+        )
+
+
+def run(found: Iterable[Found], settings: Settings, workers: int | None = None) -> Iterator[FileOutcome]:
+    """The outcomes of the files, in their order.
+
+    Args:
+        found: the files. One that the user named is parsed in any case; one that was found in a folder only if the
+            prefilter of the codemods lets it pass.
+        settings: what to find and what to fix.
+        workers: how many processes to use at most; None for one a processor.
+    """
+    found = list(found)
+    worker = Worker(settings, tuple(one.path for one in found if one.problem is None))
+    first_look = [_first_look(one, worker) for one in found]
+    tasks = [look for look in first_look if isinstance(look, Task)]
+    workers = min(workers or _processors(), MAX_WORKERS)
+    small = workers == 1 or sum(len(task.data) for task in tasks) < SMALL_WORK
+    analysed = iter(map(worker.analyse, tasks)) if small else _in_pool(tasks, worker, workers)
+    for look in first_look:
+        yield look if isinstance(look, FileOutcome) else next(analysed)
+
+
+def _first_look(one: Found, worker: Worker) -> Task | FileOutcome:
+    if one.problem is not None:
+        return FileOutcome.failed(one.path, one.problem)
+    try:
+        data = files.read(one.path)
+    except files.FileProblem as problem:
+        return FileOutcome.failed(one.path, problem.reason)
+    if one.named or worker.prefilter.passes(data):
+        return Task(one.path, data)
+    return FileOutcome(one.path, Outcome.CLEAN)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# The pool
+
+
+def _in_pool(tasks: Sequence[Task], worker: Worker, workers: int) -> Iterator[FileOutcome]:
+    batches = list(_batches(tasks))
+    done = 0
+    while done < len(batches):
+        for outcomes in _until_broken(batches[done:], worker, workers):
+            done += 1
+            yield from outcomes
+        if done < len(batches):
+            # The pool broke before this batch was done. The fault may lie in one that ran beside it; then it breaks again.
+            yield from (_alone(task, worker) for task in batches[done])
+            done += 1
+
+
+def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+    batch: list[Task] = []
+    size = 0
+    for task in tasks:
+        batch.append(task)
+        size += len(task.data)
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _until_broken(batches: Sequence[list[Task]], worker: Worker, workers: int) -> Iterator[list[FileOutcome]]:
+    """The outcomes of the batches in order, as far as a pool gets before one of its workers dies or hangs."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(min(workers, len(batches)), _context(), _start_worker, (worker,))
+    try:
+        futures: list[Future[list[FileOutcome]]] = [pool.submit(_analyse_batch, batch) for batch in batches]
+        for future in futures:
+            try:
+                outcomes = future.result(BATCH_SECONDS)
+            except (BrokenProcessPool, TimeoutError):
+                return
+            yield outcomes
+        pool.shutdown()
+    finally:
+        # Where all went well there is none left; a worker that hangs, or is not waited for after Ctrl-C, ends here.
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+        pool.shutdown(cancel_futures=True)
+
+
+def _context() -> BaseContext:
+    """Fork where that is safe, which is in a process of one thread; else a fresh interpreter."""
+    import multiprocessing
+
+    try:
+        alone = len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        alone = False
+    return multiprocessing.get_context("fork" if alone else "spawn")
+
+
+_worker: Worker
+"""In a process of the pool: what it works with."""
+
+
+def _start_worker(worker: Worker) -> None:
+    global _worker
+    _worker = worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _analyse_batch(batch: list[Task]) -> list[FileOutcome]:
+    return [_worker.analyse(task) for task in batch]
+
+
+def _alone(task: Task, worker: Worker) -> FileOutcome:
+    """The outcome of one file, analysed in a process of its own."""
+    context = _context()
+    receiver, sender = context.Pipe(duplex=False)
+    process: BaseProcess = context.Process(target=_analyse_into, args=(sender, task, worker), daemon=True)  # type: ignore[attr-defined]
+    process.start()
+    sender.close()
+    try:
+        if receiver.poll(FILE_SECONDS):
+            outcome: FileOutcome = receiver.recv()
+            return outcome
+        return FileOutcome.failed(task.path, f"given up after {FILE_SECONDS:.0f} seconds")
+    except EOFError:
+        process.join()
+        return FileOutcome.failed(task.path, f"its analysis died ({_exit_reason(process.exitcode)})")
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
+
+
+def _analyse_into(sender: Connection, task: Task, worker: Worker) -> None:
+    _start_worker(worker)
+    sender.send(worker.analyse(task))
+    sender.close()
+
+
+def _exit_reason(code: int | None) -> str:
+    if code is not None and code < 0:
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            pass
+    return f"exit code {code}"

@@ -15,6 +15,7 @@ from shardfix.semantics.project import Project
 from shardfix.semantics.scopes import Binding, Scope, build_scopes, enclosing_scope_node, index_nodes, last_before
 
 if TYPE_CHECKING:
+    from shardfix.semantics.interpreter import Trace
     from shardfix.semantics.values import Value
     from shardfix.tracebacks import Evidence
 
@@ -23,6 +24,7 @@ __all__ = ["ImportedName", "Module"]
 Node = TypeVar("Node", bound=ast.AST)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 MAX_DEPTH = 24
+MUTATORS = frozenset("append extend insert pop remove clear update setdefault popitem sort reverse add discard".split())
 
 
 class ImportedName:
@@ -413,6 +415,18 @@ class Module:
         """The dotted names of everything outside the project that is called here."""
         return frozenset(self._calls)
 
+    @cached_property
+    def _calls_by_node(self) -> dict[ast.Call, list[Call]]:
+        found: dict[ast.Call, list[Call]] = {}
+        for calls in self._calls.values():
+            for call in calls:
+                found.setdefault(call.node, []).append(call)
+        return found
+
+    def calls_at(self, node: ast.Call) -> list[Call]:
+        """Everything outside the project that a call node may call; a partial and the call of what it is partial of are two."""
+        return self._calls_by_node.get(node, [])
+
     def call_of(self, node: ast.Call) -> Call | None:
         """The resolved call for a call node."""
         for calls in self._calls.values():
@@ -441,6 +455,19 @@ class Module:
         """The dotted names of everything outside the project that is read here."""
         return frozenset(self._uses)
 
+    @cached_property
+    def mutated_names(self) -> frozenset[str]:
+        """Names whose objects are changed in place somewhere in the file: by item assignment, attribute or a list's methods."""
+        found: set[str] = set()
+        for kind in (ast.Subscript, ast.Attribute):
+            for node in self.nodes(kind):
+                if isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load):
+                    found.add(node.value.id)
+                elif isinstance(node, ast.Attribute) and node.attr in MUTATORS and isinstance(node.value, ast.Name):
+                    if isinstance(self.parent(node), ast.Call):
+                        found.add(node.value.id)
+        return frozenset(found - {"self", "cls"})
+
     # Compatibility code
 
     def is_compatibility_code(self, node: ast.AST) -> bool:
@@ -455,6 +482,13 @@ class Module:
         from shardfix.semantics.interpreter import value_of
 
         return value_of(self, node)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """What running the module on what is known shows of its mapped functions and of its calls that take shardings."""
+        from shardfix.semantics.analysis import analyse
+
+        return analyse(self)
 
 
 def _end(node: ast.stmt) -> tuple[int, int]:

@@ -1,0 +1,1220 @@
+"""The abstract interpreter: runs functions on what is known of their arguments.
+
+It never runs the user's code. What it cannot know it calls :data:`UNKNOWN`; what it calls known holds on every path.
+Work is bounded: past the budget everything is unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from shardfix.semantics import jax_calls
+from shardfix.semantics.module import MUTATORS
+from shardfix.semantics.rank_rules import attribute, binary, compare, index, method, unary
+from shardfix.semantics.scopes import COMPREHENSIONS
+from shardfix.semantics.values import (
+    UNKNOWN,
+    Array,
+    BoundMethod,
+    Class,
+    Constant,
+    Dict,
+    Function,
+    Instance,
+    JaxObject,
+    Mapped,
+    MapSite,
+    ModuleValue,
+    Number,
+    Origin,
+    Partial,
+    Sequence,
+    Spec,
+    Text,
+    Transformed,
+    Tree,
+    Value,
+    as_array,
+    is_number,
+    join,
+    join_all,
+)
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+    from shardfix.semantics.scopes import Binding, Scope
+
+__all__ = ["Environment", "FunctionRun", "Interpreter", "MapRun", "ReturnFact", "Trace", "value_of"]
+
+BUDGET = 60_000
+"""Expressions and statements evaluated for one entry before the rest is unknown."""
+CALL_DEPTH = 12
+EXPRESSION_DEPTH = 90
+LOOP_ROUNDS = 3
+
+
+class OutOfBudget(Exception):
+    """Raised inside a run whose budget is used up; the entry's result is then unknown."""
+
+
+@dataclass(eq=False)
+class Environment:
+    """The values of one scope's names at one moment of a run. Names that are bound but not held here are unknown.
+
+    A *static* environment holds no moment: its names are evaluated on demand, joined over all their bindings.
+    """
+
+    module: Module
+    scope: Scope
+    parent: Environment | None
+    variables: dict[str, Value] = field(default_factory=dict)
+    static: bool = False
+
+    def lookup(self, name: str, interpreter: Interpreter) -> Value | None:
+        """The value of a name; None where it is not bound in any scope."""
+        environment: Environment | None = self
+        first = True
+        while environment is not None:
+            if first or not environment.scope.is_class:
+                if name in environment.scope.globals:
+                    return interpreter.global_value(environment.module, name)
+                if name in environment.variables:
+                    return environment.variables[name]
+                if name in environment.scope.bindings:
+                    if environment.static:
+                        return interpreter.static_value(environment, name)
+                    if environment.parent is None:
+                        return interpreter.global_value(environment.module, name)
+                    return UNKNOWN
+            first = False
+            environment = environment.parent
+        return None
+
+
+@dataclass(frozen=True)
+class ReturnFact:
+    """What one ``return`` gives (for a lambda: its body)."""
+
+    node: ast.expr | None
+    value: Value
+
+
+@dataclass(frozen=True)
+class FunctionRun:
+    """One run of a function of the project."""
+
+    function: Function
+    returns: tuple[ReturnFact, ...]
+    result: Value
+
+
+@dataclass(frozen=True)
+class MapRun:
+    """A mapped function run on its blocks: at the map (``arguments`` None), or at a call of the mapped function."""
+
+    site: MapSite
+    function: Value
+    arguments: tuple[Value, ...] | None
+    call: ast.Call | None
+    result: Value
+    run: FunctionRun | None
+    """The run of the function whose body gives the result; None where it is not one of the project."""
+    operands: Mapping[ast.Call, Value] = field(default_factory=dict)
+    """The array that each call in the run works on (its first argument, or the owner of the method)."""
+
+
+@dataclass
+class Trace:
+    """What was seen while running: the maps, and the arguments of the calls of JAX's functions."""
+
+    maps: list[MapRun] = field(default_factory=list)
+    calls: dict[ast.Call, list[jax_calls.Evaluation]] = field(default_factory=dict)
+    entered: set[ast.AST] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """How a block of statements ended."""
+
+    falls_through: bool
+    breaks: bool = False
+
+
+class Interpreter:
+    """Runs code of one project. One interpreter may serve many entries; each has its own budget."""
+
+    def __init__(self, trace: Trace | None = None) -> None:
+        self.trace = trace if trace is not None else Trace()
+        self._globals: dict[tuple[int, str], Value] = {}
+        self._in_progress: set[tuple[int, str]] = set()
+        self._stack: list[ast.AST] = []
+        self._depth = 0
+        self._left = BUDGET
+        self.checked: bool | None = None
+        """Whether the shard_map around what is being run checks replication."""
+        self.operands: dict[ast.Call, Value] = {}
+
+    # Entries
+
+    def entry(self, function: Function, arguments: tuple[Value, ...] | None = None) -> Value:
+        """Run a function with a fresh budget; with unknown arguments by default."""
+        self._left = BUDGET
+        try:
+            if arguments is None:
+                return self.run(function, (), {}, exact=False).result
+            return self.run(function, arguments, {}, exact=True).result
+        except (OutOfBudget, RecursionError):
+            return UNKNOWN
+        finally:
+            self._stack.clear()
+            self._depth = 0
+
+    def run_module(self, module: Module) -> Environment:
+        """Run the top level of a module."""
+        self._left = BUDGET
+        environment = Environment(module, module.module_scope, None)
+        try:
+            self._block(module.tree.body, environment, [])
+        except (OutOfBudget, RecursionError):
+            environment.variables.clear()
+        finally:
+            self._stack.clear()
+            self._depth = 0
+        return environment
+
+    # Names
+
+    def global_value(self, module: Module, name: str) -> Value:
+        """What is known of a module-level name at any time: the join over all its bindings."""
+        key = (id(module), name)
+        known = self._globals.get(key)
+        if known is not None:
+            return known
+        environment = Environment(module, module.module_scope, None, static=True)
+        value = self.static_value(environment, name)
+        if not self._in_progress:
+            self._globals[key] = value
+        return value
+
+    def static_value(self, environment: Environment, name: str) -> Value:
+        """The join over all bindings of a name in a static environment's scope."""
+        key = (id(environment.scope), name)
+        if key in self._in_progress or len(self._in_progress) > 40:
+            return UNKNOWN
+        self._in_progress.add(key)
+        try:
+            bindings = environment.scope.bindings.get(name, [])
+            if name in environment.module.mutated_names:
+                return UNKNOWN
+            return join_all(self.binding_value(binding, environment) for binding in bindings)
+        finally:
+            self._in_progress.discard(key)
+
+    def binding_value(self, binding: Binding, environment: Environment) -> Value:
+        """What one binding gives its name, evaluated where it stands."""
+        module = environment.module
+        match binding.kind:
+            case "import":
+                return self._imported(module, binding.dotted or "")
+            case "function":
+                return self._defined(binding.node, environment)  # type: ignore[arg-type]
+            case "class":
+                return Class(module, binding.node)  # type: ignore[arg-type]
+            case "assignment" if binding.value is not None:
+                value = self.evaluate(binding.value, environment)
+                for position in binding.path:
+                    value = _element(value, position)
+                return value
+            case "with" if binding.value is not None and not binding.path:
+                return jax_calls.entered_context(self.evaluate(binding.value, environment))
+        return UNKNOWN
+
+    def _imported(self, module: Module, dotted: str) -> Value:
+        names = module._resolve_dotted(dotted)
+        if len(names) == 1:
+            name = next(iter(names))
+            if name.startswith("."):
+                return ModuleValue(name) if module.project.find(name, module.path) else UNKNOWN
+            return JaxObject(name)
+        base, _, name = dotted.rpartition(".")
+        if dotted.startswith(".") and not base.strip("."):
+            base = dotted[: len(dotted) - len(name)]
+        other = module.project.module(base, module.path) if base else None
+        if other is None or other is module:
+            return UNKNOWN
+        return self._exported(other, name)
+
+    def _exported(self, module: Module, name: str) -> Value:
+        if name in module.module_scope.bindings:
+            return self.global_value(module, name)
+        names = module.exported(name)
+        return JaxObject(next(iter(names))) if len(names) == 1 else UNKNOWN
+
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, environment: Environment) -> Value:
+        value: Value = Function(environment.module, node, environment)
+        if isinstance(node, ast.AsyncFunctionDef):
+            return UNKNOWN
+        for decorator in reversed(node.decorator_list):
+            applied = self.evaluate(decorator, environment)
+            if isinstance(applied, JaxObject) and applied.dotted in _TRANSPARENT_DECORATORS:
+                continue
+            value = self.call(applied, (value,), {}, environment, decorator, exact=True)
+        return value
+
+    # Expressions
+
+    def evaluate(self, node: ast.expr, environment: Environment) -> Value:
+        """What is known of the value of an expression."""
+        self._left -= 1
+        if self._left < 0:
+            raise OutOfBudget
+        if self._depth > EXPRESSION_DEPTH:
+            return UNKNOWN
+        self._depth += 1
+        try:
+            handler = _EXPRESSIONS.get(type(node))
+            return handler(self, node, environment) if handler else UNKNOWN
+        finally:
+            self._depth -= 1
+
+    def _constant(self, node: ast.Constant, environment: Environment) -> Value:
+        return Text(node.value) if isinstance(node.value, str) else Constant(node.value)
+
+    def _name(self, node: ast.Name, environment: Environment) -> Value:
+        value = environment.lookup(node.id, self)
+        if value is not None:
+            return value
+        names = environment.module._resolve_unbound(node)
+        return JaxObject(next(iter(names))) if len(names) == 1 else UNKNOWN
+
+    def _attribute(self, node: ast.Attribute, environment: Environment) -> Value:
+        return self.attribute(self.evaluate(node.value, environment), node.attr, environment)
+
+    def attribute(self, owner: Value, name: str, environment: Environment) -> Value:
+        """The attribute ``name`` of a known value."""
+        match owner:
+            case JaxObject(dotted=dotted):
+                names = environment.module._resolve_member(dotted, name)
+                if names == {f"{dotted}.{name}"}:
+                    return JaxObject(f"{dotted}.{name}")
+                other = environment.module.project.module(dotted, environment.module.path)
+                return self._exported(other, name) if other is not None else UNKNOWN
+            case ModuleValue(dotted=dotted):
+                other = environment.module.project.module(dotted, environment.module.path)
+                return self._exported(other, name) if other is not None else UNKNOWN
+            case Instance():
+                known = owner.get(name)
+                return known if known is not None else self._class_attribute(owner.cls, name, owner)
+            case Class():
+                return self._class_attribute(owner, name, None)
+        special = jax_calls.attribute(owner, name)
+        if special is not None:
+            return special
+        if isinstance(owner, Array | Tree):
+            return attribute(as_array(owner), name) or BoundMethod(owner, name)
+        return UNKNOWN if owner == UNKNOWN else BoundMethod(owner, name)
+
+    def _class_attribute(self, cls: Class, name: str, owner: Instance | None, depth: int = 0) -> Value:
+        scope = cls.module.scopes.get(cls.node)
+        if scope is None or depth > 5:
+            return UNKNOWN
+        if name in scope.bindings:
+            bindings = scope.bindings[name]
+            if len(bindings) == 1 and isinstance(bindings[0].node, ast.FunctionDef):
+                return self._method(cls, bindings[0].node, owner)
+            if owner is not None and (is_dataclass(cls) or _self_assignments(cls, name)):
+                return UNKNOWN
+            return self.static_value(Environment(cls.module, scope, None, static=True), name)
+        if owner is not None:
+            assigned = _self_assignments(cls, name)
+            if assigned:
+                return self._assigned_attribute(cls, assigned, owner)
+        for base in cls.node.bases:
+            value = self.evaluate(base, Environment(cls.module, cls.module.module_scope, None, static=True))
+            if not isinstance(value, Class):
+                return UNKNOWN
+            found = self._class_attribute(value, name, owner, depth + 1)
+            if found != UNKNOWN:
+                return found
+        return UNKNOWN
+
+    def _method(self, cls: Class, node: ast.FunctionDef, owner: Instance | None) -> Value:
+        environment = Environment(cls.module, cls.module.module_scope, None)
+        kinds = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
+        plain = Function(cls.module, node, environment)
+        if kinds == {"staticmethod"}:
+            return plain
+        if kinds == {"property"} and owner is not None:
+            return self.run(replace(plain, bound_self=owner), (), {}, exact=True).result
+        if owner is None:
+            return UNKNOWN if node.decorator_list else plain
+        bound: Value = replace(plain, bound_self=owner)
+        for decorator in reversed(node.decorator_list):
+            applied = self.evaluate(decorator, Environment(cls.module, cls.module.module_scope, None, static=True))
+            bound = self.call(applied, (bound,), {}, environment, decorator, exact=True)
+        return bound
+
+    def _assigned_attribute(self, cls: Class, assigned: list[tuple[ast.FunctionDef, ast.expr]], owner: Instance) -> Value:
+        """``self.name = value`` in ``__init__``, the one place that sets it."""
+        if len(assigned) != 1 or assigned[0][0].name not in ("__init__", "setup", "__post_init__"):
+            return UNKNOWN
+        method_node, value = assigned[0]
+        scope = cls.module.scopes[method_node]
+        parent = Environment(cls.module, cls.module.module_scope, None, static=True)
+        return self.evaluate(value, Environment(cls.module, scope, parent, {"self": owner}, static=True))
+
+    def _subscript(self, node: ast.Subscript, environment: Environment) -> Value:
+        owner = self.evaluate(node.value, environment)
+        if isinstance(owner, BoundMethod) and owner.name == "at":
+            return BoundMethod(index(as_array(owner.owner), self._index(node.slice, environment)) or UNKNOWN, "at[]:" + "x")
+        key = self.evaluate(node.slice, environment) if not isinstance(node.slice, ast.Slice) else UNKNOWN
+        match owner:
+            case Sequence():
+                if isinstance(node.slice, ast.Slice):
+                    return self._sliced(owner, node.slice, environment)
+                return _element(owner, key.value) if isinstance(key, Constant) and isinstance(key.value, int) else (
+                    join_all(owner.items) if owner.items else owner.rest
+                )
+            case Dict():
+                found = owner.get(key.value) if isinstance(key, Constant | Text) else None
+                return found if found is not None else UNKNOWN
+            case Array():
+                return index(owner, self._index(node.slice, environment)) or Array(varying=owner.varying)
+            case Tree():
+                if isinstance(key, Text):
+                    return owner
+                indexed = as_array(index(owner.leaf, self._index(node.slice, environment)) or Array(varying=owner.leaf.varying))
+                return Tree(as_array(join(indexed, owner.leaf)))
+            case Spec(entries=tuple() as entries) if isinstance(key, Constant) and isinstance(key.value, int):
+                if -len(entries) <= key.value < len(entries) and entries[key.value] is not ...:
+                    return _entry_value(entries[key.value])
+        return UNKNOWN
+
+    def _index(self, node: ast.expr, environment: Environment) -> Value:
+        """An index as a value: slices are ``Constant(slice)``, tuples keep their items."""
+        match node:
+            case ast.Slice():
+                return Constant(slice(None))
+            case ast.Tuple():
+                if any(isinstance(element, ast.Starred) for element in node.elts):
+                    return UNKNOWN
+                return Sequence(tuple(self._index(element, environment) for element in node.elts))
+        return self.evaluate(node, environment)
+
+    def _sliced(self, owner: Sequence, node: ast.Slice, environment: Environment) -> Value:
+        bounds = [None if part is None else self.evaluate(part, environment) for part in (node.lower, node.upper, node.step)]
+        if owner.items is None:
+            return owner
+        if all(bound is None or (isinstance(bound, Constant) and isinstance(bound.value, int | None)) for bound in bounds):
+            parts = [None if bound is None else bound.value for bound in bounds]  # type: ignore[attr-defined]
+            return replace(owner, items=owner.items[slice(*parts)])
+        return Sequence(None, owner.kind, join_all(owner.items) if owner.items else UNKNOWN)
+
+    def _sequence(self, node: ast.Tuple | ast.List, environment: Environment) -> Value:
+        kind = "tuple" if isinstance(node, ast.Tuple) else "list"
+        items: list[Value] = []
+        exact = True
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                inner = self.evaluate(element.value, environment)
+                if isinstance(inner, Spec) and inner.entries is not None and ... not in inner.entries:
+                    items.extend(map(_entry_value, inner.entries))
+                elif isinstance(inner, Sequence) and inner.items is not None:
+                    items.extend(inner.items)
+                else:
+                    exact = False
+                    items.append(inner.rest if isinstance(inner, Sequence) else UNKNOWN)
+            else:
+                items.append(self.evaluate(element, environment))
+        return Sequence(tuple(items), kind) if exact else Sequence(None, kind, join_all(items))
+
+    def _dict(self, node: ast.Dict, environment: Environment) -> Value:
+        items: dict[Any, Value] = {}
+        complete = True
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self.evaluate(item, environment)
+            if key is None:
+                if isinstance(value, Dict):
+                    items.update(value.items)
+                    complete = complete and value.complete
+                else:
+                    items, complete = {}, False
+                continue
+            name = self.evaluate(key, environment)
+            if isinstance(name, Text) and name.value is not None:
+                items[name.value] = value
+            elif isinstance(name, Constant) and isinstance(name.value, int | str | float | bool | None):
+                items[name.value] = value
+            else:
+                items, complete = {}, False
+        return Dict(tuple(items.items()), complete)
+
+    def _binary(self, node: ast.BinOp, environment: Environment) -> Value:
+        left = self.evaluate(node.left, environment)
+        right = self.evaluate(node.right, environment)
+        match left, node.op, right:
+            case Sequence(), ast.Add(), Sequence() if left.kind == right.kind:
+                if left.items is not None and right.items is not None:
+                    return replace(left, items=left.items + right.items)
+                return Sequence(None, left.kind, join(join_all(left.items or (left.rest,)), join_all(right.items or (right.rest,))))
+            case Sequence(items=tuple() as items), ast.Mult(), Constant(value=int() as count):
+                return replace(left, items=items * count) if len(items) * max(count, 0) <= 64 else Sequence(None, left.kind, join_all(items))
+            case Constant(value=int()), ast.Mult(), Sequence():
+                return self._repeated(right, left)
+            case Sequence(), ast.Mult(), _:
+                return Sequence(None, left.kind, join_all(left.items) if left.items else left.rest)
+            case Spec(), ast.Add(), Spec() | Sequence():
+                return jax_calls.add_specs(left, right)
+            case Text(value=str() as a), ast.Add(), Text(value=str() as b):
+                return Text(a + b)
+            case Text(), _, _:
+                return Text()
+            case (Constant(), _, Constant()):
+                return _fold(node.op, left.value, right.value)
+        if isinstance(left, Array | Tree) or isinstance(right, Array | Tree):
+            return self._note(binary(node.op, _plain(left), _plain(right)) or UNKNOWN, node, environment, left, right)
+        if is_number(left) and is_number(right):
+            return Number()
+        return UNKNOWN
+
+    def _repeated(self, sequence: Sequence, count: Value) -> Value:
+        if sequence.items is not None and isinstance(count, Constant) and isinstance(count.value, int):
+            if len(sequence.items) * max(count.value, 0) <= 64:
+                return replace(sequence, items=sequence.items * count.value)
+        return Sequence(None, sequence.kind, join_all(sequence.items) if sequence.items else sequence.rest)
+
+    def _unary(self, node: ast.UnaryOp, environment: Environment) -> Value:
+        operand = self.evaluate(node.operand, environment)
+        if isinstance(operand, Array | Tree):
+            if isinstance(node.op, ast.Not):
+                return Number()
+            return unary(node.op, as_array(operand)) or UNKNOWN
+        if isinstance(operand, Constant):
+            functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: operator.invert}
+            try:
+                return Constant(functions[type(node.op)](operand.value))
+            except (TypeError, KeyError):
+                return UNKNOWN
+        return Number() if isinstance(node.op, ast.Not) or is_number(operand) else UNKNOWN
+
+    def _boolean(self, node: ast.BoolOp, environment: Environment) -> Value:
+        values = [self.evaluate(value, environment) for value in node.values]
+        known = [_truth(value) for value in values]
+        for position, (value, truth) in enumerate(zip(values, known, strict=True)):
+            if truth is None:
+                return join_all(values[position:])
+            if truth == isinstance(node.op, ast.Or):
+                return value
+        return values[-1]
+
+    def _compare(self, node: ast.Compare, environment: Environment) -> Value:
+        operands = [self.evaluate(operand, environment) for operand in (node.left, *node.comparators)]
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            left, right = operands
+            if right == Constant(None) and (left != UNKNOWN):
+                same = left == Constant(None)
+                return Constant(same if isinstance(node.ops[0], ast.Is) else not same)
+            return Number()
+        if any(isinstance(operand, Array | Tree) for operand in operands):
+            if len(operands) == 2 and not isinstance(node.ops[0], ast.In | ast.NotIn):
+                return compare(node.ops[0], _plain(operands[0]), _plain(operands[1])) or UNKNOWN
+            return Number()
+        match operands, node.ops:
+            case [Constant() | Text() as a, Constant() | Text() as b], [op] if type(op) in _COMPARISONS:
+                if a.value is not None or not isinstance(a, Text):
+                    if not (isinstance(b, Text) and b.value is None):
+                        try:
+                            return Constant(_COMPARISONS[type(op)](a.value, b.value))
+                        except TypeError:
+                            return UNKNOWN
+        plain = (Constant, Number, Text, Sequence, Dict, Spec)
+        return Number() if all(isinstance(operand, plain) for operand in operands) else UNKNOWN
+
+    def _conditional(self, node: ast.IfExp, environment: Environment) -> Value:
+        truth = _truth(self.evaluate(node.test, environment))
+        if truth is not None:
+            return self.evaluate(node.body if truth else node.orelse, environment)
+        return join(self.evaluate(node.body, environment), self.evaluate(node.orelse, environment))
+
+    def _lambda(self, node: ast.Lambda, environment: Environment) -> Value:
+        return Function(environment.module, node, environment)
+
+    def _named(self, node: ast.NamedExpr, environment: Environment) -> Value:
+        value = self.evaluate(node.value, environment)
+        target = environment
+        while isinstance(target.scope.node, COMPREHENSIONS) and target.parent is not None:
+            target = target.parent
+        target.variables[node.target.id] = value
+        return value
+
+    def _formatted(self, node: ast.JoinedStr, environment: Environment) -> Value:
+        return Text()
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, environment: Environment) -> Value:
+        kind = "list" if isinstance(node, ast.ListComp) else "generator" if isinstance(node, ast.GeneratorExp) else "set"
+        inner = Environment(environment.module, environment.module.scopes[node], environment, static=False)
+        first = self.evaluate(node.generators[0].iter, environment)
+        if len(node.generators) == 1 and not node.generators[0].ifs and isinstance(first, Sequence) and first.items is not None:
+            if len(first.items) <= 16:
+                items = []
+                for item in first.items:
+                    self._bind(node.generators[0].target, item, inner)
+                    items.append(self.evaluate(node.elt, inner))
+                return Sequence(tuple(items), kind)
+        self._bind(node.generators[0].target, jax_calls.iterated(first), inner)
+        for generator in node.generators[1:]:
+            self._bind(generator.target, jax_calls.iterated(self.evaluate(generator.iter, inner)), inner)
+        return Sequence(None, kind, self.evaluate(node.elt, inner))
+
+    def _dict_comprehension(self, node: ast.DictComp, environment: Environment) -> Value:
+        return Dict((), complete=False)
+
+    def _starred(self, node: ast.Starred, environment: Environment) -> Value:
+        return UNKNOWN
+
+    # Calls
+
+    def _call_expression(self, node: ast.Call, environment: Environment) -> Value:
+        function = self.evaluate(node.func, environment)
+        arguments: list[Value] = []
+        exact = True
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                spread = self.evaluate(argument.value, environment)
+                if isinstance(spread, Sequence) and spread.items is not None:
+                    arguments.extend(spread.items)
+                elif isinstance(spread, Spec) and spread.entries is not None and ... not in spread.entries:
+                    arguments.extend(map(_entry_value, spread.entries))
+                else:
+                    exact = False
+                    break
+            else:
+                arguments.append(self.evaluate(argument, environment))
+        keywords: dict[str, Value] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value, environment)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+            elif isinstance(value, Dict) and value.complete:
+                keywords.update({key: item for key, item in value.items if isinstance(key, str)})
+            else:
+                exact = False
+        return self.call(function, tuple(arguments), keywords, environment, node, exact=exact)
+
+    def call(
+        self,
+        function: Value,
+        arguments: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+        environment: Environment,
+        node: ast.expr,
+        *,
+        exact: bool,
+        missing: Value = UNKNOWN,
+    ) -> Value:
+        """The result of a call; ``exact`` is False where more arguments may be passed, which are then like ``missing``."""
+        match function:
+            case Function():
+                return self.run(function, arguments, keywords, exact=exact, missing=missing).result
+            case Partial():
+                merged = {**dict(function.keywords), **keywords}
+                given = function.arguments + arguments
+                return self.call(function.function, given, merged, environment, node, exact=exact, missing=missing)
+            case Class():
+                return self._instantiate(function, arguments, keywords, exact)
+            case Instance():
+                called = self._class_attribute(function.cls, "__call__", function)
+                return self.call(called, arguments, keywords, environment, node, exact=exact) if called != UNKNOWN else UNKNOWN
+            case Mapped():
+                return jax_calls.call_mapped(self, function, arguments, environment, node, exact)
+            case Transformed():
+                return jax_calls.call_transformed(self, function, arguments, keywords, environment, node, exact, missing)
+            case JaxObject():
+                self._note_operand(node, arguments[0] if arguments else None)
+                result = jax_calls.call(self, function.dotted, arguments, keywords, environment, node, exact, missing)
+                return self._note(result, node, environment, *arguments)
+            case BoundMethod():
+                owner = function.owner
+                self._note_operand(node, owner)
+                result = jax_calls.method(self, owner, function.name, arguments, keywords, environment, node, exact)
+                if result is None:
+                    plain = [_plain(argument) for argument in arguments]
+                    options = {name: _plain(value) for name, value in keywords.items()}
+                    result = method(_plain(owner), function.name, plain, options, exact_arguments=exact) or UNKNOWN
+                return self._note(result, node, environment, owner, *arguments)
+        return UNKNOWN
+
+    def run(
+        self,
+        function: Function,
+        arguments: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+        *,
+        exact: bool,
+        missing: Value = UNKNOWN,
+    ) -> FunctionRun:
+        """Run a function of the project; parameters that no argument is known for are like ``missing`` unless ``exact``."""
+        node = function.node
+        if node in self._stack or len(self._stack) >= CALL_DEPTH:
+            return FunctionRun(function, (), UNKNOWN)
+        if not isinstance(node, ast.Lambda) and _is_generator(function.module, node):
+            return FunctionRun(function, (), UNKNOWN)
+        scope = function.module.scopes[node]
+        environment = Environment(function.module, scope, function.environment)
+        if function.bound_self is not None:
+            arguments = (function.bound_self, *arguments)
+        self._bind_parameters(node.args, function, arguments, keywords, environment, exact, missing)
+        self.trace.entered.add(node)
+        self._stack.append(node)
+        depth, self._depth = self._depth, 0
+        try:
+            if isinstance(node, ast.Lambda):
+                value = self.evaluate(node.body, environment)
+                return FunctionRun(function, (ReturnFact(node.body, value),), value)
+            returns: list[ReturnFact] = []
+            flow = self._block(node.body, environment, returns)
+            values = [fact.value for fact in returns]
+            if flow.falls_through:
+                values.append(Constant(None))
+            result = join_all(values) if values else UNKNOWN
+            return FunctionRun(function, tuple(returns), result)
+        finally:
+            self._stack.pop()
+            self._depth = depth
+
+    def _bind_parameters(
+        self,
+        parameters: ast.arguments,
+        function: Function,
+        arguments: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+        environment: Environment,
+        exact: bool,
+        missing: Value = UNKNOWN,
+    ) -> None:
+        positional = [*parameters.posonlyargs, *parameters.args]
+        outer = function.environment or Environment(function.module, function.module.module_scope, None, static=True)
+        defaults = dict(zip([argument.arg for argument in positional[len(positional) - len(parameters.defaults) :]], parameters.defaults, strict=True))
+        defaults |= {
+            argument.arg: default
+            for argument, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+            if default is not None
+        }
+        left = dict(keywords)
+        for position, argument in enumerate(positional):
+            if position < len(arguments):
+                value = arguments[position]
+            elif argument.arg in left:
+                value = left.pop(argument.arg)
+            elif exact and argument.arg in defaults:
+                value = self.evaluate(defaults[argument.arg], outer)
+            elif missing != UNKNOWN:
+                value = join(missing, self.evaluate(defaults[argument.arg], outer)) if argument.arg in defaults else missing
+            else:
+                value = jax_calls.from_annotation(self, argument.annotation, outer)
+            environment.variables[argument.arg] = value
+        for argument in parameters.kwonlyargs:
+            if argument.arg in left:
+                environment.variables[argument.arg] = left.pop(argument.arg)
+            elif exact and argument.arg in defaults:
+                environment.variables[argument.arg] = self.evaluate(defaults[argument.arg], outer)
+            else:
+                environment.variables[argument.arg] = jax_calls.from_annotation(self, argument.annotation, outer)
+        if parameters.vararg is not None:
+            extra = arguments[len(positional) :]
+            rest = join_all((*extra, missing))
+            environment.variables[parameters.vararg.arg] = Sequence(extra) if exact else Sequence(None, rest=rest)
+        if parameters.kwarg is not None:
+            environment.variables[parameters.kwarg.arg] = Dict(tuple(left.items()), complete=exact)
+        if positional and function.bound_self is None and positional[0].arg == "self" and not arguments:
+            cls = function.module.enclosing(function.node, ast.ClassDef)
+            if cls is not None and function.node in cls.body:
+                environment.variables["self"] = Instance(Class(function.module, cls))
+
+    def _instantiate(self, cls: Class, arguments: tuple[Value, ...], keywords: Mapping[str, Value], exact: bool) -> Value:
+        fields = record_fields(cls)
+        if fields is None:
+            init = _own_method(cls, "__init__")
+            if init is None or not exact:
+                return Instance(cls)
+            attributes: dict[str, Value] = {}
+            instance = Instance(cls)
+            scope_environment = Environment(cls.module, cls.module.scopes[init], Environment(cls.module, cls.module.module_scope, None, static=True))
+            function = Function(cls.module, init, scope_environment.parent, instance)
+            self._bind_parameters(init.args, function, (instance, *arguments), keywords, scope_environment, exact)
+            for name, places in _all_self_assignments(cls).items():
+                if len(places) == 1 and places[0][0] is init and _is_straight(cls.module, places[0][1], init):
+                    value = self.evaluate(places[0][1], scope_environment)
+                    if value != UNKNOWN and _unassigned_locals(cls.module, places[0][1], init):
+                        attributes[name] = value
+            return Instance(cls, tuple(attributes.items()))
+        if not exact or _own_method(cls, "__init__") is not None:
+            return Instance(cls)
+        environment = Environment(cls.module, cls.module.module_scope, None, static=True)
+        attributes = {}
+        given = dict(keywords)
+        for position, (name, default) in enumerate(fields):
+            if position < len(arguments):
+                attributes[name] = arguments[position]
+            elif name in given:
+                attributes[name] = given[name]
+            elif default is not None:
+                attributes[name] = jax_calls.field_default(self, default, environment)
+        if _own_method(cls, "__post_init__") is not None:
+            for name in _all_self_assignments(cls):
+                attributes.pop(name, None)
+        return Instance(cls, tuple((name, value) for name, value in attributes.items() if value != UNKNOWN))
+
+    # Statements
+
+    def _block(self, statements: Iterable[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> _Flow:
+        breaks = False
+        for statement in statements:
+            self._left -= 1
+            if self._left < 0:
+                raise OutOfBudget
+            flow = self._statement(statement, environment, returns)
+            breaks = breaks or flow.breaks
+            if not flow.falls_through:
+                return _Flow(False, breaks)
+        return _Flow(True, breaks)
+
+    def _statement(self, node: ast.stmt, environment: Environment, returns: list[ReturnFact]) -> _Flow:
+        match node:
+            case ast.Return(value=value):
+                returns.append(ReturnFact(value, self.evaluate(value, environment) if value is not None else Constant(None)))
+                return _Flow(False)
+            case ast.Raise():
+                return _Flow(False)
+            case ast.Break() | ast.Continue():
+                return _Flow(False, breaks=True)
+            case ast.Expr(value=value):
+                self._expression_statement(value, environment)
+            case ast.Assign(targets=targets, value=value):
+                result = self.evaluate(value, environment)
+                for target in targets:
+                    self._bind(target, result, environment)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._bind(target, self.evaluate(value, environment), environment)
+            case ast.AugAssign(target=target, op=op, value=value):
+                self._augment(node, environment)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                environment.variables[node.name] = self._defined(node, environment)
+            case ast.ClassDef():
+                environment.variables[node.name] = Class(environment.module, node) if not node.decorator_list or is_dataclass(Class(environment.module, node)) else UNKNOWN
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    name = alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
+                    for binding in environment.scope.bindings.get(name, ()):
+                        if binding.node is alias:
+                            environment.variables[name] = self._imported(environment.module, binding.dotted or "")
+            case ast.If(test=test, body=body, orelse=orelse):
+                return self._branch(_truth(self.evaluate(test, environment)), body, orelse, environment, returns)
+            case ast.For(target=target, iter=iterable, body=body, orelse=orelse):
+                source = self.evaluate(iterable, environment)
+                return self._loop(lambda: self._bind(target, jax_calls.iterated(source), environment), body, orelse, environment, returns, node)
+            case ast.While(test=test, body=body, orelse=orelse):
+                return self._loop(lambda: self.evaluate(test, environment) and None, body, orelse, environment, returns, node)
+            case ast.With(items=items, body=body):
+                for item in items:
+                    entered = jax_calls.entered_context(self.evaluate(item.context_expr, environment))
+                    if item.optional_vars is not None:
+                        self._bind(item.optional_vars, entered, environment)
+                return self._block(body, environment, returns)
+            case ast.Try() | ast.TryStar():
+                return self._try(node, environment, returns)
+            case ast.Match(subject=subject, cases=cases):
+                self.evaluate(subject, environment)
+                return self._match(cases, environment, returns)
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    self._forget(target, environment)
+            case ast.AsyncFor() | ast.AsyncWith():
+                self._forget_assigned([node], environment)
+                returns.append(ReturnFact(None, UNKNOWN))
+        return _Flow(True)
+
+    def _expression_statement(self, value: ast.expr, environment: Environment) -> None:
+        self.evaluate(value, environment)
+        match value:  # a list or dict that is changed in place is no longer known
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in MUTATORS:
+                known = environment.variables.get(name)
+                if isinstance(known, Sequence | Dict | Instance):
+                    environment.variables[name] = Sequence(None, known.kind) if isinstance(known, Sequence) else UNKNOWN
+
+    def _bind(self, target: ast.expr, value: Value, environment: Environment) -> None:
+        match target:
+            case ast.Name(id=name):
+                holder = environment
+                if name in environment.scope.globals or name in environment.scope.nonlocals:
+                    return
+                holder.variables[name] = value
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                starred = next((i for i, element in enumerate(elements) if isinstance(element, ast.Starred)), None)
+                for position, element in enumerate(elements):
+                    if isinstance(element, ast.Starred):
+                        self._bind(element.value, Sequence(None, "list"), environment)
+                    elif starred is not None and position > starred:
+                        self._bind(element, _element(value, position - len(elements)), environment)
+                    else:
+                        self._bind(element, _element(value, position), environment)
+            case ast.Subscript(value=ast.Name(id=name)):
+                known = environment.variables.get(name)
+                if isinstance(known, Dict):
+                    key = self.evaluate(target.slice, environment)
+                    if isinstance(key, Text) and key.value is not None:
+                        kept = tuple((k, v) for k, v in known.items if k != key.value)
+                        environment.variables[name] = Dict((*kept, (key.value, value)), known.complete)
+                        return
+                if isinstance(known, Sequence | Dict):
+                    environment.variables[name] = UNKNOWN
+            case ast.Attribute(value=ast.Name(id=name)):
+                known = environment.variables.get(name)
+                if isinstance(known, Instance):
+                    kept = tuple((k, v) for k, v in known.attributes if k != target.attr)
+                    environment.variables[name] = Instance(known.cls, (*kept, (target.attr, value)))
+
+    def _augment(self, node: ast.AugAssign, environment: Environment) -> None:
+        if isinstance(node.target, ast.Name):
+            load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            value = self._binary(ast.copy_location(ast.BinOp(load, node.op, node.value), node), environment)
+            self._bind(node.target, value, environment)
+        else:
+            self.evaluate(node.value, environment)
+            self._forget(node.target, environment)
+
+    def _forget(self, target: ast.expr, environment: Environment) -> None:
+        match target:
+            case ast.Name(id=name):
+                environment.variables[name] = UNKNOWN
+            case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name)):
+                if isinstance(environment.variables.get(name), Sequence | Dict | Instance):
+                    environment.variables[name] = UNKNOWN
+
+    def _branch(
+        self, truth: bool | None, body: list[ast.stmt], orelse: list[ast.stmt], environment: Environment, returns: list[ReturnFact]
+    ) -> _Flow:
+        if truth is True:
+            return self._block(body, environment, returns)
+        if truth is False:
+            return self._block(orelse, environment, returns)
+        before = dict(environment.variables)
+        first = self._block(body, environment, returns)
+        after_body = environment.variables
+        environment.variables = dict(before)
+        second = self._block(orelse, environment, returns)
+        if not second.falls_through:
+            if first.falls_through or first.breaks:
+                environment.variables = after_body if not second.breaks else _joined(after_body, environment.variables)
+        elif first.falls_through or first.breaks:
+            environment.variables = _joined(after_body, environment.variables)
+        return _Flow(first.falls_through or second.falls_through, first.breaks or second.breaks)
+
+    def _loop(
+        self, bind: Any, body: list[ast.stmt], orelse: list[ast.stmt], environment: Environment, returns: list[ReturnFact], node: ast.stmt
+    ) -> _Flow:
+        for _ in range(LOOP_ROUNDS):
+            before = dict(environment.variables)
+            bind()
+            self._block(body, environment, returns)
+            environment.variables = _joined(before, environment.variables)
+            if environment.variables == before:
+                break
+        else:
+            self._forget_assigned(body, environment)
+            bind()
+            self._block(body, environment, returns)
+            self._forget_assigned(body, environment)
+        self._block(orelse, environment, returns)
+        endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value is True
+        return _Flow(not endless or any(isinstance(inner, ast.Break) for inner in ast.walk(node)))
+
+    def _try(self, node: ast.Try | ast.TryStar, environment: Environment, returns: list[ReturnFact]) -> _Flow:
+        before = dict(environment.variables)
+        flow = self._block(node.body, environment, returns)
+        if flow.falls_through:
+            flow = self._block(node.orelse, environment, returns)
+        falls_through, breaks = flow.falls_through, flow.breaks
+        ends = [environment.variables] if flow.falls_through or flow.breaks else []
+        for handler in node.handlers:
+            environment.variables = dict(before)
+            self._forget_assigned(node.body, environment)
+            handled = self._block(handler.body, environment, returns)
+            falls_through, breaks = falls_through or handled.falls_through, breaks or handled.breaks
+            if handled.falls_through or handled.breaks:
+                ends.append(environment.variables)
+        if ends:
+            environment.variables = ends[0]
+            for end in ends[1:]:
+                environment.variables = _joined(environment.variables, end)
+        final = self._block(node.finalbody, environment, returns)
+        return _Flow(falls_through and final.falls_through, breaks or final.breaks)
+
+    def _match(self, cases: list[ast.match_case], environment: Environment, returns: list[ReturnFact]) -> _Flow:
+        before = dict(environment.variables)
+        ends: list[dict[str, Value]] = [before]
+        breaks = False
+        for case in cases:
+            environment.variables = dict(before)
+            for inner in ast.walk(case.pattern):
+                name = getattr(inner, "name", None) or getattr(inner, "rest", None)
+                if isinstance(name, str):
+                    environment.variables[name] = UNKNOWN
+            flow = self._block(case.body, environment, returns)
+            breaks = breaks or flow.breaks
+            if flow.falls_through or flow.breaks:
+                ends.append(environment.variables)
+        whole = bool(cases) and isinstance(cases[-1].pattern, ast.MatchAs) and cases[-1].pattern.pattern is None and cases[-1].guard is None
+        if whole:
+            ends.pop(0)
+        environment.variables = ends[0] if ends else before
+        for end in ends[1:]:
+            environment.variables = _joined(environment.variables, end)
+        return _Flow(bool(ends), breaks)
+
+    def _forget_assigned(self, statements: list[ast.stmt], environment: Environment) -> None:
+        for statement in statements:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                    environment.variables[node.id] = UNKNOWN
+                elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    environment.variables[node.name] = UNKNOWN
+                elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                    self._forget(node, environment)
+
+    # Explanations
+
+    def _note_operand(self, node: ast.expr, operand: Value | None) -> None:
+        if isinstance(node, ast.Call) and isinstance(operand, Array | Tree):
+            known = self.operands.get(node)
+            self.operands[node] = operand if known is None else join(known, operand)
+
+    def _note(self, value: Value, node: ast.expr, environment: Environment, *causes: Value) -> Value:
+        """Say where an array comes from, so that a message can."""
+        if isinstance(value, Array) and value.origin is None and isinstance(node, ast.expr):
+            cause = next((known.origin for known in causes if isinstance(known, Array) and known.origin is not None), None)
+            return replace(value, origin=Origin(environment.module.path, node.lineno, environment.module.text(node), cause))
+        return value
+
+
+_EXPRESSIONS: dict[type, Any] = {
+    ast.Constant: Interpreter._constant,
+    ast.Name: Interpreter._name,
+    ast.Attribute: Interpreter._attribute,
+    ast.Subscript: Interpreter._subscript,
+    ast.Tuple: Interpreter._sequence,
+    ast.List: Interpreter._sequence,
+    ast.Dict: Interpreter._dict,
+    ast.BinOp: Interpreter._binary,
+    ast.UnaryOp: Interpreter._unary,
+    ast.BoolOp: Interpreter._boolean,
+    ast.Compare: Interpreter._compare,
+    ast.IfExp: Interpreter._conditional,
+    ast.Lambda: Interpreter._lambda,
+    ast.NamedExpr: Interpreter._named,
+    ast.JoinedStr: Interpreter._formatted,
+    ast.ListComp: Interpreter._comprehension,
+    ast.GeneratorExp: Interpreter._comprehension,
+    ast.SetComp: Interpreter._comprehension,
+    ast.DictComp: Interpreter._dict_comprehension,
+    ast.Starred: Interpreter._starred,
+    ast.Call: Interpreter._call_expression,
+}
+
+_COMPARISONS: dict[type, Any] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_OPERATORS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_TRANSPARENT_DECORATORS = frozenset(
+    {"functools.wraps", "typing.no_type_check", "typing.overload", "typing.final", "functools.lru_cache", "functools.cache"}
+)
+
+
+def value_of(module: Module, node: ast.expr) -> Value:
+    """What is known of an expression where it stands, whatever the arguments of the functions around it."""
+    interpreter = Interpreter()
+    try:
+        return interpreter.evaluate(node, static_environment(module, module.scope_of(node)))
+    except (OutOfBudget, RecursionError):
+        return UNKNOWN
+
+
+def static_environment(module: Module, scope: Scope) -> Environment:
+    """The environment of a scope at no particular moment."""
+    parent = static_environment(module, scope.parent) if scope.parent is not None else None
+    environment = Environment(module, scope, parent, static=True)
+    node = scope.node
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        cls = module.parent(node)
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        if isinstance(cls, ast.ClassDef) and parameters and not _has_decorator(node, "staticmethod", "classmethod"):
+            environment.variables[parameters[0].arg] = Instance(Class(module, cls))
+        interpreter = Interpreter()
+        for parameter in (*parameters, *node.args.kwonlyargs):
+            if parameter.annotation is not None and parent is not None:
+                known = jax_calls.from_annotation(interpreter, parameter.annotation, parent)
+                if known != UNKNOWN and len(scope.bindings.get(parameter.arg, ())) == 1:
+                    environment.variables[parameter.arg] = known
+    return environment
+
+
+def is_dataclass(cls: Class) -> bool:
+    """Whether a class is made by ``@dataclass`` (of dataclasses, flax.struct, chex ...)."""
+    return any("dataclass" in ast.unparse(decorator) for decorator in cls.node.decorator_list)
+
+
+def record_fields(cls: Class) -> list[tuple[str, ast.expr | None]] | None:
+    """The fields of a dataclass or NamedTuple with their defaults, in order; None for other classes."""
+    bases = {ast.unparse(base).rpartition(".")[2] for base in cls.node.bases}
+    if not is_dataclass(cls) and "NamedTuple" not in bases:
+        return None
+    if is_dataclass(cls) and cls.node.bases:
+        return None
+    return [
+        (statement.target.id, statement.value)
+        for statement in cls.node.body
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and "ClassVar" not in ast.unparse(statement.annotation)
+    ]
+
+
+def _has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:
+    return any(isinstance(decorator, ast.Name) and decorator.id in names for decorator in node.decorator_list)
+
+
+def _own_method(cls: Class, name: str) -> ast.FunctionDef | None:
+    return next((node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def _all_self_assignments(cls: Class) -> dict[str, list[tuple[ast.FunctionDef, ast.expr]]]:
+    """Where ``self.name`` is set in the methods of a class: the method and the value, for plain single assignments.
+
+    Other ways to set it (augmented, unpacked, deleted) count as a second place, so that the attribute is not known.
+    """
+    found: dict[str, list[tuple[ast.FunctionDef, ast.expr]]] = {}
+    for function in cls.node.body:
+        if not isinstance(function, ast.FunctionDef) or not function.args.args:
+            continue
+        own = function.args.args[0].arg
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr=attr)], value=value) if name == own:
+                    found.setdefault(attr, []).append((function, value))
+                case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id=name), attr=attr), value=ast.expr() as value) if name == own:
+                    found.setdefault(attr, []).append((function, value))
+        plain = {id(node) for places in found.values() for _, node in places}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and id(node.value) in plain:
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For) else []
+            for target in targets:
+                for inner in ast.walk(target):
+                    if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == own:
+                        found.setdefault(inner.attr, []).append((function, ast.Constant(None)))
+                        found[inner.attr].append((function, ast.Constant(None)))
+    return found
+
+
+def _self_assignments(cls: Class, name: str) -> list[tuple[ast.FunctionDef, ast.expr]]:
+    return _all_self_assignments(cls).get(name, [])
+
+
+def _is_straight(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
+    """Whether a statement of ``function`` runs whenever the function does."""
+    return module.parent(module.statement(value)) is function
+
+
+def _unassigned_locals(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
+    """Whether an expression reads parameters and outer names only, none that the function assigns."""
+    scope = module.scopes[function]
+    return all(
+        all(binding.kind == "parameter" for binding in scope.bindings.get(node.id, ()))
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name)
+    )
+
+
+def _is_generator(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    for kind in (ast.Yield, ast.YieldFrom):
+        for inner in module.nodes(kind):
+            if module.scope_of(inner).node is node:
+                return True
+    return False
+
+
+def _element(value: Value, position: int) -> Value:
+    """What unpacking or constant indexing gives."""
+    match value:
+        case Sequence(items=None):
+            return value.rest
+        case Sequence(items=tuple() as items):
+            return items[position] if -len(items) <= position < len(items) else UNKNOWN
+        case Array():
+            return index(value, Constant(0)) or Array(varying=value.varying)
+        case Tree():
+            indexed = as_array(index(value.leaf, Constant(0)) or Array(varying=value.leaf.varying))
+            return Tree(as_array(join(indexed, value.leaf)))
+        case Instance():
+            fields = record_fields(value.cls)
+            if fields is not None and -len(fields) <= position < len(fields):
+                return value.get(fields[position][0]) or UNKNOWN
+    return UNKNOWN
+
+
+def _entry_value(entry: Any) -> Value:
+    if entry is None:
+        return Constant(None)
+    if isinstance(entry, tuple):
+        return Sequence(tuple(Text(name) for name in entry))
+    return Text(entry)
+
+
+def _plain(value: Value) -> Value:
+    return value.leaf if isinstance(value, Tree) else value
+
+
+def _truth(value: Value) -> bool | None:
+    match value:
+        case Constant(value=known):
+            return bool(known)
+        case Text(value=str() as known):
+            return bool(known)
+        case Sequence(items=tuple() as items):
+            return bool(items)
+        case Function() | Class() | JaxObject() | Partial() | Mapped() | Transformed():
+            return True
+    return None
+
+
+def _fold(op: ast.operator, left: Any, right: Any) -> Value:
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return UNKNOWN
+    function = _OPERATORS.get(type(op))
+    if function is None:
+        return Number()
+    try:
+        return Constant(function(left, right))
+    except (ArithmeticError, ValueError):
+        return Number()
+
+
+def _joined(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
+    """The variables where two paths meet; a name that only one path has bound is unknown."""
+    return {name: join(a[name], b[name]) if name in a and name in b else UNKNOWN for name in a.keys() | b.keys()}

@@ -44,6 +44,7 @@ class Project:
         self._paths: dict[tuple[str, str], str | None] = {}
         self._exists: dict[str, bool] = {}
         self._roots: dict[str, str] = {}
+        self._mentioning: dict[str, tuple[str, ...]] = {}
         self.consulted: set[str] = set()
         """Paths of the modules that were asked for, whether they exist or not: what a result depends on beside its own file."""
 
@@ -76,6 +77,12 @@ class Project:
         """The text of a file; None where it cannot be had."""
         known = self.sources.get(os.path.abspath(path))
         return known if known is not None else self._read(path)
+
+    def mentioning(self, word: str) -> tuple[str, ...]:
+        """The files of the run whose text holds ``word``."""
+        if word not in self._mentioning:
+            self._mentioning[word] = tuple(path for path in self.files if word in (self.source(path) or ""))
+        return self._mentioning[word]
 
     def find(self, dotted: str, importer: str) -> str | None:
         """The path of the module ``dotted``, searched from the importing file's folder up to the project's root."""

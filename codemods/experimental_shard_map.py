@@ -74,6 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import (
@@ -87,11 +88,13 @@ from shardfix.edits import (
     Replace,
     named,
 )
-from shardfix.semantics.calls import Argument, Call
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
 from shardfix.semantics.meshes import is_dotted, mesh_view
-from shardfix.semantics.module import Module
 from shardfix.semantics.placement import unplaced_argument
+
+if TYPE_CHECKING:
+    from shardfix.semantics.calls import Argument, Call
+    from shardfix.semantics.module import Module
 
 __all__ = ["ExperimentalShardMap"]
 
@@ -137,71 +140,61 @@ class ExperimentalShardMap(Codemod):
 
     def _moved(self, module: Module, flow: Flow) -> Iterator[Finding]:
         """The findings for one import (or one dotted use) and all the calls that go through it."""
-        edits: list[Edit] = []
-        converted: list[tuple[Call, list[Edit]]] = []
-        left: list[tuple[ast.AST, str]] = [(escape.node, f"it {escape.why}") for escape in flow.escapes]
+        changes: dict[ast.Call, list[Edit]] = {}
+        left: dict[ast.AST, str] = {escape.node: f"it {escape.why}" for escape in flow.escapes}
         for call in flow.calls:
             try:
-                changes = convert(module, call, flow)
+                changes[call.node] = convert(module, call, flow)
             except Unconvertible as error:
-                left.append((call.node, error.reason))
-            else:
-                converted.append((call, changes))
-                edits += changes
+                left[call.node] = error.reason
         stays = _why_import_stays(module, flow)
-        explicit = [reason for call, _ in converted if (reason := _explicit_mesh(module, call))]
         if left or stays:
-            yield from self._apart(module, flow, converted, left, stays)
+            yield from self._apart(module, flow, changes, left, stays)
             return
-        if not flow.spelled and flow.imported is not None:
+        if not flow.spelled:
             yield self._unused(flow)
             return
-        if flow.imported is not None and not flow.through_module:
+        edits = [edit for some in changes.values() for edit in some]
+        if flow.imported is not None and flow.imported.dotted == OLD:
             edits.insert(0, MoveImport(Range.of(flow.imported.statement), flow.imported.alias.name, NEW))
         else:
             edits = [Replace(Range.of(use), named(NEW)) for use in flow.spelled] + edits
             if flow.imported is not None:
                 edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+        explicit = next((reason for call in flow.calls if (reason := _explicit_mesh(module, call))), "")
+        safety = Safety.UNSAFE if explicit else Safety.SAFE
+        fix = Fix(tuple(dict.fromkeys(edits)), safety, _title(flow), NEEDS)
         yield self.finding(
-            flow.imported.statement if flow.imported else flow.spelled[0],
-            DEPRECATED,
-            fix=Fix(
-                tuple(dict.fromkeys(edits)),
-                Safety.UNSAFE if explicit else Safety.SAFE,
-                _title(flow),
-                NEEDS,
-            ),
-            reason=explicit[0] if explicit else "",
+            flow.imported.statement if flow.imported else flow.spelled[0], DEPRECATED, fix=fix, reason=explicit
         )
 
     def _apart(
         self,
         module: Module,
         flow: Flow,
-        converted: list[tuple[Call, list[Edit]]],
-        left: list[tuple[ast.AST, str]],
+        changes: dict[ast.Call, list[Edit]],
+        left: dict[ast.AST, str],
         stays: str,
     ) -> Iterator[Finding]:
         """Where the import has to stay: each call that can be converted moves on its own."""
-        partials_left = {node for node, _ in left}
-        for call, changes in converted:
-            together = [other for other in converted if _belong_together(call, other[0])]
-            if call.earlier is not None or (not call.is_partial and call.function not in flow.spelled):
-                if call.earlier is None:
-                    yield self.finding(call.node, DEPRECATED, reason=f"the import stays: {stays or left[0][1]}")
+        left_partials = {escape.partial.node for escape in flow.escapes if escape.partial is not None}
+        for call in flow.calls:
+            if call.earlier is not None or call.node not in changes:
                 continue
-            if any(_completes(node, call) for node in partials_left):
-                yield self.finding(
-                    call.node, DEPRECATED, reason="a call that completes this partial cannot be converted"
-                )
+            unit = [
+                call,
+                *(other for other in flow.calls if other.earlier is not None and other.earlier.node is call.node),
+            ]
+            if call.node in left_partials or any(member.node in left for member in unit):
                 continue
-            explicit = _explicit_mesh(module, call)
-            edits = [Replace(Range.of(call.function), named(NEW)), *(edit for _, some in together for edit in some)]
+            edits = [Replace(Range.of(call.function), named(NEW))]
+            edits += [edit for member in unit for edit in changes[member.node]]
+            explicit = next((reason for member in unit if (reason := _explicit_mesh(module, member))), "")
             safety = Safety.UNSAFE if explicit else Safety.SAFE
             fix = Fix(tuple(dict.fromkeys(edits)), safety, "call jax.shard_map", NEEDS)
             yield self.finding(call.node, DEPRECATED, fix=fix, reason=explicit)
-        for node, reason in left:
-            yield self.finding(node, DEPRECATED, reason=f"{reason}: write it for jax.shard_map by hand")  # type: ignore[arg-type]
+        for node, reason in left.items():
+            yield self.finding(node, DEPRECATED, reason=f"{reason}; the import stays")
         if stays and flow.imported is not None:
             yield self.finding(flow.imported.statement, DEPRECATED, reason=stays)
 
@@ -430,18 +423,6 @@ def _explicit_mesh(module: Module, call: Call) -> str:
     return (
         "the mesh has JAX 0.9's default axis types, Explicit, and the arguments are not placed on it: jax.shard_map rejects "
         "that, as the old function does (see make-mesh-defaults)"
-    )
-
-
-def _belong_together(call: Call, other: Call) -> bool:
-    """Whether ``other`` is ``call``, or completes it."""
-    return other.node is call.node or (other.earlier is not None and other.earlier.node is call.node)
-
-
-def _completes(node: ast.AST, call: Call) -> bool:
-    return call.is_partial and any(
-        other.node is node and other.earlier is not None and other.earlier.node is call.node
-        for other in call.module.calls_to(OLD)
     )
 
 

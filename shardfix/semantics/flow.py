@@ -51,11 +51,6 @@ class Flow:
     names: set[str] = field(default_factory=set)
     """The module-level names that the function is bound to."""
 
-    @property
-    def through_module(self) -> bool:
-        """Whether the import binds the function's module (or a package of it) rather than the function."""
-        return self.imported is not None and any(isinstance(node, ast.Attribute) for node in self.spelled)
-
 
 def settled_bindings(module: Module, name: ast.Name) -> list[Binding]:
     """The bindings that ``name`` may refer to; from within a function, an outer name that is bound anew counts as it is in the end."""

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.definitions import argument_for, direct_calls
 from shardfix.semantics.flow import readers, settled_bindings
-from shardfix.semantics.meshes import argument_for, direct_calls
 from shardfix.semantics.values import Sequence, Spec, Value
 
 if TYPE_CHECKING:

@@ -59,15 +59,16 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     return _sum_up(shown, len(found), request, reporter)
 
 
-def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter) -> tuple[ExitCode, bytes]:
-    """Do what is asked with ``data`` in the place of files; with :attr:`Mode.WRITE` the repaired text is the result."""
+def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter) -> ExitCode:
+    """Do what is asked with ``data`` in the place of files; :attr:`Mode.WRITE` puts the repaired text on stdout."""
     outcome = Worker(request.settings).analyse(Task(path, data))
     if request.mode is Mode.WRITE:
+        reporter.out.raw(data if outcome.after is None else outcome.after)
         if outcome.after is not None:
             outcome = replace(outcome, outcome=Outcome.FIXED)
     else:
         reporter.show(outcome)
-    return _sum_up([outcome], 1, request, reporter), data if outcome.after is None else outcome.after
+    return _sum_up([outcome], 1, request, reporter)
 
 
 def _show(outcomes: Iterable[FileOutcome], reporter: Reporter) -> Iterator[FileOutcome]:

@@ -6,15 +6,16 @@ What is imported at the top is what ``shardfix --version`` pays for.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shardfix import __version__
-from shardfix.settings import Rank0Style, Settings, UsageProblem, chosen_codemods
+from shardfix.settings import Rank0Style, Settings, UsageProblem, chosen_codemods, codemod_named
 
 if TYPE_CHECKING:
     from shardfix.application import Mode
@@ -23,27 +24,38 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 STDIN = "-"
+TROUBLE = 2
+"""As :attr:`shardfix.outcomes.ExitCode.TROUBLE`, which costs more to import than the error is worth."""
 
 EPILOG = """
 [bold]Examples[/bold]
 
-[cyan]shardfix[/cyan]                                       what would change in this folder, as a patch
-[cyan]shardfix --write src/ train.py[/cyan]                 show the patch, then write it
-[cyan]shardfix --check --select rank0-outputs .[/cyan]      one line a finding, of one codemod
-[cyan]shardfix --diff . > fix.patch && git apply fix.patch[/cyan]
-[cyan]shardfix --explain rank0-outputs[/cyan]               what it finds, why, and how it repairs it
-[cyan]shardfix - --stdin-filename src/a.py < src/a.py[/cyan]
+[cyan]shardfix[/cyan]
+  what would change in this folder, as a patch
+
+[cyan]shardfix --write src/ train.py[/cyan]
+  show the patch, then write it
+
+[cyan]shardfix --check --select rank0-outputs .[/cyan]
+  one line a finding, of one codemod
+
+[cyan]shardfix src/ > fix.patch; git apply fix.patch[/cyan]
+  have the patch reviewed first
+
+[cyan]shardfix --explain rank0-outputs[/cyan]
+  what it finds, why JAX minds, and how it is repaired
 
 [bold]What is changed[/bold]
 
-A [bold]safe[/bold] fix changes only what the targeted JAX rejects, or says the same in words that every JAX from it on takes.
-[bold]Unsafe[/bold] fixes may change what a program means and wait for [cyan]--unsafe[/cyan].
-What only you can decide is reported as [bold]manual[/bold], with the choices.
+A [green]safe[/green] fix changes only what the targeted JAX rejects, or says the same in words that every JAX from it on takes.
+An [yellow]unsafe[/yellow] fix may change what the program means, and waits for --unsafe.
+What only you can decide is reported as [red]manual[/red], with the choices.
 
 [bold]Exit codes[/bold]
 
-0: nothing to fix (with --write: nothing left). 1: findings (with --write: findings left).
-2: wrong usage, or a file could not be processed.
+0  nothing to fix; with --write: nothing is left
+1  findings; with --write: findings are left
+2  wrong usage, or a file could not be processed
 """
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
@@ -70,23 +82,39 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+MODE, CODEMODS, REPORT, ABOUT = "What to do", "What to fix", "How to show it", "About"
+
+
 @app.command(epilog=EPILOG)
 def shardfix(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATHS]...", help="Files and folders; '-' is standard input.", show_default="."),
+        typer.Argument(metavar="PATHS", help="Files and folders; '-' is standard input.", show_default="."),
     ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show the repairs as a patch on stdout. The default.")] = False,
-    write: Annotated[bool, typer.Option("--write", help="Show the same patch, then write the files.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Show one line a finding on stdout; for CI.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show the repairs as a patch (the default).", rich_help_panel=MODE)
+    ] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Show the same patch, then write the files.", rich_help_panel=MODE)
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show one line a finding; for CI.", rich_help_panel=MODE)
+    ] = False,
     select: Annotated[
-        list[str] | None, typer.Option("--select", metavar="NAMES", help="Run only these codemods (comma-separated).")
+        list[str] | None,
+        typer.Option(
+            "--select", metavar="NAMES", help="Run only these codemods (comma-separated).", rich_help_panel=CODEMODS
+        ),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="NAMES", help="Do not run these codemods.")
+        list[str] | None,
+        typer.Option("--ignore", metavar="NAMES", help="Do not run these codemods.", rich_help_panel=CODEMODS),
     ] = None,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe", help="Apply also fixes that may change what the program means.")
+        bool,
+        typer.Option(
+            "--unsafe", help="Apply also fixes that may change what the program means.", rich_help_panel=CODEMODS
+        ),
     ] = False,
     target_jax: Annotated[
         str | None,
@@ -95,28 +123,48 @@ def shardfix(
             metavar="VERSION",
             help="The oldest JAX that the code must still run on.",
             show_default="what the project declares, else the newest",
+            rich_help_panel=CODEMODS,
         ),
     ] = None,
     rank0_style: Annotated[
-        Rank0Style, typer.Option("--rank0-style", help="How a scalar output gets its axis: keepdims=True or [None].")
+        Rank0Style,
+        typer.Option(
+            "--rank0-style",
+            help="How a scalar output gets its axis: keepdims=True or [None].",
+            rich_help_panel=CODEMODS,
+        ),
     ] = Rank0Style.AUTO,
     output_format: Annotated[
-        OutputFormat, typer.Option("--output-format", help="The report: for people, or for scripts.")
+        OutputFormat,
+        typer.Option("--output-format", help="The report: for people, or for scripts.", rich_help_panel=REPORT),
     ] = OutputFormat.TEXT,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.", rich_help_panel=REPORT)
+    ] = False,
+    color: Annotated[
+        ColorChoice, typer.Option("--color", help="When to colour.", rich_help_panel=REPORT)
+    ] = ColorChoice.AUTO,
     stdin_filename: Annotated[
         str | None,
-        typer.Option("--stdin-filename", metavar="PATH", help="The path that standard input is taken to come from."),
+        typer.Option(
+            "--stdin-filename",
+            metavar="PATH",
+            help="The path that standard input is taken to come from.",
+            rich_help_panel=REPORT,
+        ),
     ] = None,
-    list_codemods: Annotated[bool, typer.Option("--list", help="List the codemods and exit.")] = False,
+    list_codemods: Annotated[bool, typer.Option("--list", help="List the codemods.", rich_help_panel=ABOUT)] = False,
     explain: Annotated[
-        str | None, typer.Option("--explain", metavar="NAME", help="Show the manual page of a codemod and exit.")
+        str | None,
+        typer.Option("--explain", metavar="NAME", help="Show the manual page of a codemod.", rich_help_panel=ABOUT),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")] = False,
-    color: Annotated[ColorChoice, typer.Option("--color", help="When to colour.")] = ColorChoice.AUTO,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Show the version.", callback=_print_version, is_eager=True, rich_help_panel=ABOUT
+        ),
     ] = False,
-) -> int:
+) -> Callable[[], int]:
     """Find JAX sharding code that JAX rejects, or soon will, and rewrite it.
 
     shardfix reads Python, never runs it, shows a diff, and writes when told to.
@@ -127,43 +175,35 @@ def shardfix(
     out = Stream.on(sys.stdout.buffer, Color(color))
     err = Stream.on(sys.stderr.buffer, Color(color))
     available = all_codemods()
-    if list_codemods or explain is not None:
-        from shardfix.reporters.catalogue import write_list, write_manual_page
+    if explain is not None:
+        from shardfix.reporters.catalogue import write_manual_page
 
-        if explain is None:
-            write_list(available, out)
-            return 0
-        (name,) = chosen_codemods([explain], (), available) or ("",)
-        write_manual_page(available[name], out)
-        return 0
+        name = codemod_named(explain, available)
+        return lambda: write_manual_page(available[name], out)
+    if list_codemods:
+        from shardfix.reporters.catalogue import write_list
+
+        return lambda: write_list(available, out)
 
     from shardfix.application import Request, execute, execute_on_text
 
-    mode = _mode(diff, write, check)
     settings = Settings(
         codemods=chosen_codemods(select or (), ignore or (), available),
         unsafe=unsafe,
         target_jax=_target(target_jax),
         rank0_style=rank0_style,
     )
-    request = Request(tuple(paths or (".",)), settings, mode)
-    reporter = _reporter(output_format)(out, err, mode, quiet)
+    request = Request(tuple(paths or (".",)), settings, _mode(diff, write, check))
+    reporter = _reporter(output_format)(out, err, request.mode, quiet)
     if STDIN not in request.paths:
-        _only_with_stdin(stdin_filename)
-        return execute(request, reporter)
+        if stdin_filename is not None:
+            raise UsageProblem("--stdin-filename needs '-' (standard input) as the path")
+        return lambda: execute(request, reporter)
     if len(request.paths) > 1:
         raise UsageProblem("'-' (standard input) cannot be given together with other paths")
     if write and output_format is not OutputFormat.TEXT:
         raise UsageProblem(f"'--write -' prints the repaired text; leave out --output-format {output_format}")
-    code, text = execute_on_text(sys.stdin.buffer.read(), stdin_filename or "<stdin>", request, reporter)
-    if write:
-        out.raw(text)
-    return code
-
-
-def _only_with_stdin(stdin_filename: str | None) -> None:
-    if stdin_filename is not None:
-        raise UsageProblem("--stdin-filename needs '-' (standard input) as the path")
+    return lambda: execute_on_text(sys.stdin.buffer.read(), stdin_filename or "<stdin>", request, reporter)
 
 
 def _mode(diff: bool, write: bool, check: bool) -> Mode:
@@ -197,35 +237,49 @@ def _reporter(output_format: OutputFormat) -> type[Reporter]:
     return TextReporter
 
 
-# Typer may carry its own copy of click; the base class of click's errors has no other name that holds for both.
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+"""The base of click's errors, which has no public name: some versions of typer carry a click of their own."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM: as Ctrl-C, let go of everything and clean up on the way out."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     command = typer.main.get_command(app)
+    terminated = signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = command.main(list(sys.argv[1:] if arguments is None else arguments), "shardfix", standalone_mode=False)
+        action = command.main(list(sys.argv[1:] if arguments is None else arguments), "shardfix", standalone_mode=False)
+        code = action() if callable(action) else int(action or 0)  # --help and --version end with a code
         sys.stdout.flush()
-        return int(code or 0)
+        return code
     except UsageProblem as problem:
-        return _complain(str(problem))
-    except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted")
-        return 130
-    except BrokenPipeError:  # the reader of the patch has gone; let the interpreter's own flush at exit go nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+        return _complain(str(problem), TROUBLE)
     except CLICK_ERROR as error:
-        return _complain(_one_line(error))
+        return _complain(_one_line(error), TROUBLE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", 128 + signal.SIGINT)
+    except _Terminated:
+        return _complain("interrupted", 128 + signal.SIGTERM)
+    except BrokenPipeError:
+        # The reader has gone, and what is still in the buffer must go somewhere when the interpreter flushes it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return TROUBLE
+    finally:
+        signal.signal(signal.SIGTERM, terminated)
+
+
+def _terminate(*_: object) -> None:
+    raise _Terminated
 
 
 def _one_line(error: Exception) -> str:
-    """What click says of a wrong option, with the nearest right word."""
+    """What click says of a wrong option, which includes the nearest right one."""
     text = error.format_message() if hasattr(error, "format_message") else str(error)
     return " ".join(text.split()).replace("Value error, ", "")
 
 
-def _complain(sentence: str) -> int:
+def _complain(sentence: str, code: int) -> int:
     print(f"shardfix: {sentence}", file=sys.stderr)
-    return 2
+    return code

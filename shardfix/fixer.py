@@ -14,6 +14,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardfix.codemod import Codemod, Finding, Fix, Safety
@@ -140,17 +141,20 @@ class _Run:
                 yield from found
 
     def _enter(self, finding: Finding, place: tuple[int, int], number: int) -> _Entry:
-        """The entry of ``finding``: a new one, unless an earlier pass saw the same."""
+        """The entry of ``finding``: a new one, unless an earlier pass saw the same.
+
+        An edit beside it may have moved it within its line; one that was repaired is the same only in its very place.
+        """
         line = self._position(place[0])[0]
         same = [
             entry
             for entry in self.entries
             if entry.last_pass < number
             and (entry.finding.codemod, entry.finding.message) == (finding.codemod, finding.message)
-            and self._position(entry.place[0])[0] == line
+            and (entry.place == place or (not entry.applied and self._position(entry.place[0])[0] == line))
         ]
         if same:
-            entry = min(same, key=lambda entry: (entry.place != place, entry.applied))
+            entry = min(same, key=lambda entry: entry.place != place)
             entry.last_pass = number
         else:
             entry = _Entry(finding, place, number)
@@ -229,14 +233,9 @@ class _Run:
         line = bisect.bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
-    @property
+    @cached_property
     def _line_starts(self) -> list[int]:
-        if not self._cached_line_starts:
-            source = self.original.source
-            self._cached_line_starts = [0, *(match.end() for match in re.finditer("\r\n|\r|\n", source))]
-        return self._cached_line_starts
-
-    _cached_line_starts: list[int] = field(default_factory=list)
+        return [0, *(match.end() for match in re.finditer("\r\n|\r|\n", self.original.source))]
 
 
 def _before(splices: Sequence[Splice], offset: int) -> int:

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-__all__ = ["Rank0Style", "Settings", "UsageProblem", "chosen_codemods", "did_you_mean"]
+__all__ = ["Rank0Style", "Settings", "UsageProblem", "chosen_codemods", "codemod_named", "did_you_mean"]
 
 
 class UsageProblem(Exception):
@@ -44,21 +44,29 @@ def chosen_codemods(select: Iterable[str], ignore: Iterable[str], available: Col
     Raises:
         UsageProblem: a name is not among ``available``.
     """
-    selected, ignored = _names(select), _names(ignore)
-    for name in (*selected, *ignored):
-        if name not in available:
-            raise UsageProblem(f"unknown codemod '{name}'{did_you_mean(name, available)}")
+    selected, ignored = (
+        {codemod_named(name, available) for value in values for name in value.split(",") if name.strip()}
+        for values in (select, ignore)
+    )
     if not selected and not ignored:
         return None
     return tuple(name for name in sorted(available) if (not selected or name in selected) and name not in ignored)
 
 
-def _names(values: Iterable[str]) -> tuple[str, ...]:
-    """``("a,b", "c")`` as ``("a", "b", "c")``; underscores are taken for hyphens."""
-    return tuple(name.strip().replace("_", "-") for value in values for name in value.split(",") if name.strip())
+def codemod_named(name: str, available: Collection[str]) -> str:
+    """The codemod that is meant by ``name``, in which underscores stand for hyphens.
+
+    Raises:
+        UsageProblem: there is none.
+    """
+    wanted = name.strip().replace("_", "-")
+    if wanted in available:
+        return wanted
+    hint = did_you_mean(wanted, available) or "; --list shows what there is"
+    raise UsageProblem(f"unknown codemod '{name.strip()}'{hint}")
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` for the nearest of ``words``; empty where none is near."""
-    nearest = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
     return f"; did you mean '{nearest[0]}'?" if nearest else ""

@@ -13,20 +13,22 @@ if TYPE_CHECKING:
 __all__ = ["write_list", "write_manual_page"]
 
 
-def write_list(codemods: Mapping[str, type[Codemod]], out: Stream) -> None:
+def write_list(codemods: Mapping[str, type[Codemod]], out: Stream) -> int:
     """One line a codemod: its name, since when JAX warns or refuses, and what it finds."""
     width = max(map(len, codemods), default=0)
     for name, codemod in codemods.items():
         since = _since(codemod)
         summary = codemod.manual_page().partition("\n")[0]
         out.line(f"{out.paint(name.ljust(width), Style.CYAN)}  {summary}{out.paint(since, Style.DIM)}".rstrip())
+    return 0
 
 
-def write_manual_page(codemod: type[Codemod], out: Stream) -> None:
+def write_manual_page(codemod: type[Codemod], out: Stream) -> int:
     """The codemod's docstring, under its name."""
     out.line(out.paint(codemod.codemod_name(), Style.BOLD) + out.paint(_since(codemod), Style.DIM))
     out.line("")
     out.line(codemod.manual_page())
+    return 0
 
 
 def _since(codemod: type[Codemod]) -> str:

@@ -1,0 +1,50 @@
+"""What the tests share: an option to write snapshots anew, and codemods of no meaning for tests of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+import sample_codemod
+
+import shardfix.codemod
+from shardfix.cli import main
+
+if TYPE_CHECKING:
+    from shardfix.codemod import Codemod
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regenerate", action="store_true", help="write the .diff snapshots of tests/fixtures anew")
+
+
+@pytest.fixture
+def sample(monkeypatch: pytest.MonkeyPatch) -> type[Codemod]:
+    """Makes ``sample-codemod`` the only codemod there is."""
+    codemod = sample_codemod.SampleCodemod
+    discovered = shardfix.codemod._Discovered({codemod.codemod_name(): codemod})
+    monkeypatch.setattr(shardfix.codemod, "_discover", lambda: discovered)
+    return codemod
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command left."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+@pytest.fixture
+def shardfix_command(capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Run]:
+    """Runs the command line in this process."""
+
+    def run(*arguments: object) -> Run:
+        code = main([str(argument) for argument in arguments])
+        captured = capsysbinary.readouterr()
+        return Run(code, captured.out, captured.err.decode())
+
+    return run

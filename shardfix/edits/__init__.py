@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from shardfix.codemod import Range
+if TYPE_CHECKING:
+    from shardfix.codemod import Range
 
 __all__ = [
+    "NAMED",
     "DropImport",
     "Edit",
     "InsertDefinition",
@@ -30,7 +33,6 @@ __all__ = [
     "SetArgument",
     "Wrap",
     "named",
-    "NAMED",
 ]
 
 NAMED = re.compile("⟪([\\w.]+)⟫")

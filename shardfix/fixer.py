@@ -164,7 +164,7 @@ class _Run:
     def _loses_comment(self, module: Module, wanted: Fix) -> bool:
         from shardfix.edits import pen
 
-        return wanted.safety is Safety.SAFE and pen.loses_comment(module, wanted)
+        return wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted)
 
     def _objection(self, entry: _Entry, wanted: Fix) -> str:
         """Why the settings do not let ``wanted`` be carried out; empty where they do."""

@@ -25,7 +25,7 @@ SOURCES = {
     "h_nul.py": b"old\0\n",
     "i_crash.py": b"crash\nold\n",
     "j_surrogate.py": b"# coding: utf-7\nold = '+2AA-'\n",
-    "k_latin.py": b"# coding: latin-1\naccent = '\xe9'\n",
+    "k_latin.py": b"# coding: latin-1\nx = accent, '\xe9'\n",
     "l_ascii.py": b"# coding: ascii\nx = accent\n",
     "m_empty.py": b"",
     "n_old.py": b"x = old\r\n",
@@ -73,7 +73,7 @@ def test_a_codemod_that_crashes_is_told_beside_the_outcome(folder: Path) -> None
 
 def test_the_bytes_are_those_of_the_encoding(folder: Path) -> None:
     done = outcomes(folder)
-    assert done["k_latin.py"].after == b"# coding: latin-1\n\xe9 = '\xe9'\n"
+    assert done["k_latin.py"].after == b"# coding: latin-1\nx = \xe9, '\xe9'\n"
     assert done["n_old.py"].after == b"x = new\r\n"
     assert done["e_puzzle.py"].after is None
 

@@ -101,16 +101,19 @@ class Recognised:
 
 
 def recognise(text: str) -> tuple[Recognised, ...]:
-    """The errors in a log, recognised ones with their evidence. Warnings that JAX says nothing about are left out.
+    """The errors in a log, then the warnings, with their evidence; warnings that are not recognised are left out.
 
     Never raises, whatever the text is.
     """
     found = _recognise_all(text)
-    if not any(item.known for item in found) and (joined := unwrapped(text)) != text:
-        again = _recognise_all(joined)
-        if any(item.known for item in again):
-            return again
+    if (joined := unwrapped(text)) != text:
+        return max(found, _recognise_all(joined), key=_understood)
     return found
+
+
+def _understood(items: tuple[Recognised, ...]) -> int:
+    """How much was read from a log."""
+    return sum(1 + len(evidence.known) for item in items for evidence in item.evidence)
 
 
 def evidence_of(text: str) -> tuple[Evidence, ...]:
@@ -128,7 +131,7 @@ def _recognise_all(text: str) -> tuple[Recognised, ...]:
     distinct: dict[object, Recognised] = {}
     for item in results:
         distinct.setdefault(item.evidence or item, item)
-    return tuple(distinct.values())
+    return tuple(sorted(distinct.values(), key=lambda item: item.is_warning))
 
 
 def _recognise(error: ReportedError) -> Recognised:
@@ -205,6 +208,7 @@ def _mentioned_places(message: str) -> tuple[Frame, ...]:
     return tuple(dict.fromkeys(place for place in places if place.is_users))
 
 
+_DEVICE_KIND = re.compile(r", device_kind=[^,)]*(?:, num_cores=[^,)]*)?(?:, platform=[^,)]*)?")
 _FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
@@ -217,9 +221,10 @@ def _from_groups(kind: str, found: Mapping[str, str], frames: tuple[Frame, ...])
         groups.setdefault("old", f"{groups.pop('module')}.{name}" if "module" in groups else name)
         if since := table().since.get(name):
             groups.setdefault("since", since)
-    if "axes" in groups:
-        groups["axes"] = _axis_names(groups["axes"])
+    _settle_axes(groups)
     _settle_rank(groups)
+    # How the mesh's devices are made says nothing about the program.
+    groups = {n: _DEVICE_KIND.sub("", v) if isinstance(v, str) else v for n, v in groups.items()}
     details = {name: str(groups.pop(name)) for name in list(groups) if name not in _FIELDS}
     place = frames[0] if frames else None
     return Evidence(
@@ -230,6 +235,18 @@ def _from_groups(kind: str, found: Mapping[str, str], frames: tuple[Frame, ...])
         details=tuple(sorted(details.items())),
         **groups,
     )
+
+
+def _settle_axes(groups: dict[str, Any]) -> None:
+    """Turn sets of axes into names; where two types differ, the axes are those that one varies over and the other not."""
+    if "axes" in groups:
+        groups["axes"] = _axis_names(groups["axes"])
+    elif "before" in groups and "after" in groups:
+        before, after = (set(_varying_axes(groups[name])) for name in ("before", "after"))
+        groups["axes"] = tuple(sorted(before ^ after))
+    if "{" in groups.get("axis", ""):
+        wrong = [name for name in _axis_names(groups["axis"]) if name not in groups.get("axes", ())]
+        groups["axis"] = "', '".join(wrong)
 
 
 def _settle_rank(groups: dict[str, Any]) -> None:
@@ -260,6 +277,12 @@ def rank_of(shape: str) -> int | None:
     return dimensions.count(",") + 1 if dimensions else 0
 
 
+def _varying_axes(shape: str) -> tuple[str, ...]:
+    """The mesh axes that a printed type says it varies over: ``float32[2]{V:i}``, up to JAX 0.7 ``float32[2]{i}``."""
+    match = re.search(r"\{(?:V:)?([^{}]*)\}", shape)
+    return _axis_names(match[1]) if match else ()
+
+
 def _axis_names(text: str) -> tuple[str, ...]:
     """The names in ``frozenset({'i'})``, ``('i', 'j')``, ``'i'`` or ``{i,j}``; sets in alphabetical order."""
     names = re.findall(r"'([^']*)'", text) or re.findall(r"[^\s,{}()\[\]]+", text)
@@ -281,7 +304,9 @@ def _entry(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=None | str() as value):
             return value
-        case ast.Tuple(elts=elements) if all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in elements):
+        case ast.Tuple(elts=elements) if all(
+            isinstance(e, ast.Constant) and isinstance(e.value, str) for e in elements
+        ):
             return tuple(e.value for e in elements if isinstance(e, ast.Constant))
     return ...
 

@@ -10,7 +10,9 @@ from collections import Counter
 
 __all__ = ["streams", "unwrapped"]
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_=>()][0-9A-Za-z]?)|[\x00\x0e\x0f]")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_=>()][0-9A-Za-z]?)|[\x00\x0e\x0f]"
+)
 _HEADER = "Traceback (most recent call last)"
 
 # What identifies the worker stays in the key of the stream; times and levels differ from line to line and do not.
@@ -29,7 +31,7 @@ _LOGGER = re.compile(
         [IWEFD]\d{4}\ \d\d:\d\d:\d\d\.\d+\s+(?:\d+\s+)?[^\s:]+:\d+\]\ ?    # absl, glog
       | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?\]?(?:\ std(?:err|out)\ [FP])?[ :]{0,2}
       | [A-Z][a-z]{2}\ {1,2}\d{1,2}\ \d\d:\d\d:\d\d\ \S+\ \S+?\[\d+\]:\ ?    # syslog
-      | \[?(?:ERROR|WARNING|INFO|CRITICAL|DEBUG)\]?\s?[:|-]\s?(?:[\w.]+\s?[:|-]\s?)?(?=\S)
+      | \[?(?:ERROR|WARNING|INFO|CRITICAL|DEBUG)\]?\ ?[:|-](?:\ ?(?!\w*(?:Error|Exception))[\w.]+\ ?[:|-])?(?:\ (?=\S))?
     )""",
     re.VERBOSE,
 )
@@ -80,7 +82,12 @@ def _learned_prefixes(lines: list[str]) -> list[re.Pattern[str]]:
         before, header, _ = line.partition(_HEADER)
         _, before = _known_prefix(before)
         # IPython writes the error's name before the header, and rich a frame of lines.
-        if not header or not before.strip() or re.fullmatch(r"\s*(?:[\w.]+\s{2,}|[-+|─╭ ]+)", before) or len(before) > 200:
+        if (
+            not header
+            or not before.strip()
+            or re.fullmatch(r"\s*(?:[\w.]+\s{2,}|[-+|─╭ ]+)", before)
+            or len(before) > 200
+        ):
             continue
         pattern = r"\d+".join(map(re.escape, _NUMBERS.split(before)))
         found.setdefault(pattern, re.compile(pattern))

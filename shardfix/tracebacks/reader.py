@@ -58,7 +58,9 @@ class ReportedError:
         return (self, *self.cause.chain) if self.cause else (self,)
 
 
-_PYTHON_FRAME = re.compile(r'^(?P<indent>\s*)>?\s*File "(?P<path>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.+))?')
+_PYTHON_FRAME = re.compile(
+    r'^(?P<indent>\s*)>?\s*File "(?P<path>[^"]+)", line (?P<line>\d{1,9})(?:, in (?P<function>.+))?'
+)
 _IPYTHON_FRAMES = (
     re.compile(r"^(?:File )?(?P<path>(?:[A-Za-z]:)?[^:\s][^:]*):(?P<line>\d{1,9}), in (?P<function>[^(\s]+).*$"),
     re.compile(r"^(?P<path>(?:Cell|Input) In\s?\[\d+\]), line (?P<line>\d{1,9})(?:, in (?P<function>[^(\s]+).*)?$"),
@@ -70,13 +72,17 @@ _RICH_FRAME = re.compile(r"^(?P<path>\S.*\.py):(?P<line>\d{1,9}) in (?P<function
 _PYTEST_FRAME = re.compile(
     r"^(?P<path>(?:[A-Za-z]:)?[^\s:][^:]*\.pyw?):(?P<line>\d{1,9}):(?: in (?P<function>.+)| (?P<type>[A-Za-z_][\w.]*)| ?)$"
 )
-_WARNING = re.compile(r"^\s*(?P<path>(?:[A-Za-z]:)?[^\s:][^:]*):(?P<line>\d{1,9}): (?P<type>\w*Warning): (?P<message>.*)$")
+_WARNING = re.compile(
+    r"^\s*(?P<path>(?:[A-Za-z]:)?[^\s:][^:]*):(?P<line>\d{1,9}): (?P<type>\w*Warning): (?P<message>.*)$"
+)
 _HEADER = re.compile(r"^(?P<indent>\s*)(?:(?P<type>[\w.]+)\s{2,})?.{0,40}?Traceback \(most recent call last\)")
 _CARETS = re.compile(r"^[\s~^]+$")
 _NUMBERED = re.compile(r"^\s*(?P<arrow>-+>|❱|>)?\s*(?P<number>\d{1,9})(?: ?[│|])?(?: (?P<text>.*))?$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: ?(?P<message>.*))?$")
 _EXCEPTION_NAME = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit|Failure|Trace|Transformation|Traceback)$")
-_LOG_LEVELS = frozenset({"INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL", "FATAL", "E", "W", "I", "File", "FAILED", "note"})
+_LOG_LEVELS = frozenset(
+    {"INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL", "FATAL", "E", "W", "I", "File", "FAILED", "note"}
+)
 _CHAINED = re.compile(
     r"^\s*(?:During handling of the above exception, another exception occurred:"
     r"|The above exception was the direct cause of the following exception:)"
@@ -291,13 +297,15 @@ class _Reader:
         stripped = line.lstrip()
         match = _EXCEPTION.match(stripped)
         named = bool(match and _EXCEPTION_NAME.search(match["type"]))
+        if not match:
+            return position + 1
         if self.in_traceback and self.frames:
-            fits = len(line) - len(stripped) <= self.indent and match and match["type"] not in _LOG_LEVELS
             # A name that does not say that it is an error counts only right below a frame and with a message.
-            fits = fits and (named or (match and match["type"].rpartition(".")[2][:1].isupper() and match["message"]))
+            likely = named or bool(match["type"].rpartition(".")[2][:1].isupper() and match["message"])
+            fits = likely and len(line) - len(stripped) <= self.indent and match["type"] not in _LOG_LEVELS
         else:
-            fits = named and stripped == line and (match and match["message"] is not None)
-        if not fits or not match:
+            fits = named and stripped == line and match["message"] is not None
+        if not fits:
             return position + 1
         message = [match["message"] or ""]
         position += 1
@@ -325,4 +333,3 @@ def _carried(type_: str, message: str) -> tuple[str, str]:
     if _CARRIER.search(name) and (match := _EXCEPTION.match(message.partition("\n")[0])):
         return match["type"].rpartition(".")[2], (match["message"] or "") + message[len(match.group()) :]
     return name, message
-

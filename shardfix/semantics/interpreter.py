@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from shardfix.semantics.module import Module
     from shardfix.semantics.scopes import Binding, Scope
 
-__all__ = ["Environment", "FunctionRun", "Interpreter", "MapRun", "ReturnFact", "Trace", "value_of"]
+__all__ = ["Carry", "Environment", "FunctionRun", "Interpreter", "MapRun", "ReturnFact", "Trace", "value_of"]
 
 BUDGET = 60_000
 """Expressions and statements evaluated for one entry before the rest is unknown."""
@@ -127,11 +127,25 @@ class MapRun:
     """The array that each call in the run works on (its first argument, or the owner of the method)."""
 
 
+@dataclass(frozen=True)
+class Carry:
+    """A loop carry (or the results of a cond's branches) whose varying axes certainly do not agree, where JAX checks them."""
+
+    module: Module
+    call: ast.Call
+    api: str
+    """``scan``, ``while_loop``, ``fori_loop`` or ``cond``."""
+    path: tuple[str | int, ...]
+    axes: frozenset[str]
+    """The axes that one side varies over and the other does not."""
+
+
 @dataclass
 class Trace:
     """What was seen while running: the maps, and the arguments of the calls of JAX's functions."""
 
     maps: list[MapRun] = field(default_factory=list)
+    carries: list[Carry] = field(default_factory=list)
     calls: dict[ast.Call, list[jax_calls.Evaluation]] = field(default_factory=dict)
     entered: set[ast.AST] = field(default_factory=set)
 
@@ -794,6 +808,8 @@ class Interpreter:
                 return _Flow(False, breaks=True)
             case ast.Expr(value=value):
                 self._expression_statement(value, environment)
+            case ast.Assert(test=test):
+                self.evaluate(test, environment)
             case ast.Assign(targets=targets, value=value):
                 result = self.evaluate(value, environment)
                 for target in targets:

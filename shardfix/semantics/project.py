@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,20 @@ class Project:
     def adopt(self, module: Module) -> None:
         """Make ``module`` the one that others see for its path (the fixer's current text)."""
         self._modules[os.path.abspath(module.path)] = module
+
+    def importers_of(self, path: str, name: str) -> Iterator[str]:
+        """The files of the run, beside ``path``, that import ``name`` from it or read it as an attribute of it."""
+        stem = os.path.splitext(os.path.basename(path))[0]
+        if stem == "__init__":
+            stem = os.path.basename(os.path.dirname(os.path.abspath(path)))
+        here = os.path.abspath(path)
+        mention = re.compile(rf"\b{re.escape(name)}\b")
+        for other in self.files:
+            if os.path.abspath(other) == here:
+                continue
+            text = self.source(other)
+            if text is not None and stem in text and mention.search(text):
+                yield other
 
     def source(self, path: str) -> str | None:
         """The text of a file; None where it cannot be had."""

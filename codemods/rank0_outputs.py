@@ -1,0 +1,390 @@
+"""Outputs of ``jax.shard_map`` and ``jax.smap`` that have fewer axes than their spec.
+
+What JAX says
+    ValueError: shard_map applied to the function 'total' was given an out_specs entry which is too long to be
+    compatible with the corresponding output value from the function: ... which has rank 0 (and 0 < 1)
+
+    Under ``grad`` and ``vmap`` JAX 0.11 and newer say only ``Too few leaves for PyTreeDef``.
+
+Why
+    An output is put together from the blocks of all devices along the axes that its spec names, so it needs at least
+    as many axes as its spec has entries. A full reduction has none.
+
+Before
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+
+    @jax.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+    def total(block):
+        return jnp.dot(block, block)
+
+    total(jnp.arange(16.0))
+
+After
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+
+    @jax.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+    def total(block):
+        return jnp.dot(block, block)[None]
+
+    total(jnp.arange(16.0))
+
+When it does not fix
+    An output of rank 1 or more that is too small: where the new axis goes is the author's choice. A scalar that still
+    varies over a mesh axis its spec does not name: lifting it would only uncover the replication error, so the
+    choices are a ``psum`` over that axis or a longer spec. A function with other users is left as it is, and wrapped
+    where it is mapped.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
+from shardfix.edits import Edit, InsertStatement, Replace, SetArgument, Wrap, named
+from shardfix.semantics.mapping import calls_in_view, other_users
+from shardfix.semantics.outputs import Output, Path, locate, map_call, outputs, path_text, specs_node
+from shardfix.semantics.values import Array, MapSite, Rank, as_array, is_number
+from shardfix.semantics.wording import axes_text, origin_text, spec_text
+from shardfix.settings import Rank0Style
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+
+KEEPS_DIMENSIONS = frozenset(
+    "sum mean max min prod std var any all argmax argmin amax amin median nansum nanmean nanmax nanmin nanprod nanstd nanvar "
+    "nanmedian count_nonzero ptp average quantile percentile nanquantile nanpercentile logsumexp norm".split()
+)
+"""Reductions of jax.numpy, jax.nn and jax.scipy.special that take ``keepdims=True``."""
+METHODS_THAT_KEEP_DIMENSIONS = frozenset("sum mean max min prod std var any all argmax argmin ptp".split())
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """One output that is too small, with every run that shows it."""
+
+    outputs: tuple[Output, ...]
+    always: bool
+    """Whether it is too small whatever the arguments; otherwise only in the calls that are in view."""
+
+    @property
+    def output(self) -> Output:
+        return self.outputs[0]
+
+    @property
+    def missing_axes(self) -> int:
+        entries = self.output.spec.entries
+        assert entries is not None
+        return len(entries)
+
+    @property
+    def rank(self) -> Rank:
+        ranks = [as_array(output.value).rank for output in self.outputs]
+        result = ranks[0]
+        for rank in ranks[1:]:
+            result = result.join(rank)
+        return result
+
+
+class Rank0Outputs(Codemod):
+    triggers: ClassVar = (rb"\b(?:shard_map|smap)\b",)
+    evidence: ClassVar = frozenset({"output-rank"})
+    replacement_since = "0.4.3"
+
+    def findings(self, module: Module) -> Iterator[Finding]:
+        for fault in _faults(module):
+            finding = self._finding(module, fault)
+            if finding is not None:
+                yield finding
+
+    def _finding(self, module: Module, fault: _Fault) -> Finding | None:
+        output = fault.output
+        place = _place(module, output)
+        if place is None or module.is_compatibility_code(place):
+            return None
+        message = _message(fault)
+        if fault.rank.high != 0:
+            return self.finding(place, message, reason=_axis_choices(fault))
+        uncovered = _still_varying(fault)
+        if uncovered:
+            named_axes = axes_text(uncovered)
+            return self.finding(
+                place,
+                message,
+                reason=f"it also varies over mesh axis {named_axes}, which its spec does not name: with an axis of its own JAX "
+                f"would reject it for want of replication. Reduce it over {named_axes} (jax.lax.psum, pmean), or let the spec "
+                f"name that axis too",
+            )
+        fix = self._spec_fix(module, fault) or self._lift(module, fault)
+        if fix is None:
+            return self.finding(
+                place, message, reason="the output is not written out where shardfix could give it an axis"
+            )
+        if not fault.always and not calls_in_view(output.site):
+            fix = Fix(fix.edits, Safety.UNSAFE, fix.title)
+        return self.finding(
+            place, message, fix=fix, reason="" if fix.safety is Safety.SAFE else "other callers may pass larger arrays"
+        )
+
+    # The repairs
+
+    def _spec_fix(self, module: Module, fault: _Fault) -> Fix | None:
+        """The value is the same on every device: the spec is wrong, not the rank."""
+        output = fault.output
+        if output.site.module is not module or not _is_replicated(fault):
+            return None
+        node = _spec_node(output)
+        if node is None or not _is_whole_spec(fault, node):
+            return None
+        code = "None" if output.site.api == "jax.smap" else f"{named('jax.sharding.PartitionSpec')}()"
+        title = f"the value is the same on all devices: give it the spec {'None' if code == 'None' else 'P()'}"
+        return Fix((Replace(Range.of(node), code),), title=title)
+
+    def _lift(self, module: Module, fault: _Fault) -> Fix | None:
+        output = fault.output
+        function = output.function
+        if (
+            output.node is not None
+            and function is not None
+            and function.module is module
+            and not other_users(function, output.site)
+        ):
+            edit = self._lift_expression(module, fault, output.node)
+            return Fix((edit,), title=_title(edit)) if edit is not None else None
+        return self._wrap_at_map(module, fault)
+
+    def _lift_expression(self, module: Module, fault: _Fault, node: ast.expr) -> Edit | None:
+        count = fault.missing_axes
+        if all(is_number(output.value) for output in fault.outputs):
+            return Replace(Range.of(node), f"{named('jax.numpy.array')}({'[' * count}{module.text(node)}{']' * count})")
+        if any(is_number(output.value) for output in fault.outputs):
+            return Replace(Range.of(node), f"{named('jax.numpy.reshape')}({module.text(node)}, {(1,) * count})")
+        reduction = self._reduction(module, fault, node)
+        if reduction is not None:
+            return SetArgument(Range.of(reduction), "keepdims", "True")
+        return Wrap(Range.of(node), "", f"[{', '.join(['None'] * count)}]")
+
+    def _reduction(self, module: Module, fault: _Fault, node: ast.expr) -> ast.Call | None:
+        """The full reduction that gives the output, if ``keepdims=True`` on it gives exactly the spec's length."""
+        style = self.settings.rank0_style
+        if style is Rank0Style.INDEX:
+            return None
+        call = node
+        if isinstance(node, ast.Name) and style is Rank0Style.KEEPDIMS:
+            bound = locate(module, node, ())
+            known = module.scope_of(node).lookup(node.id)
+            if (
+                known is not None
+                and len(known[1]) == 1
+                and len([r for r in module.nodes(ast.Name) if r.id == node.id]) == 2
+            ):
+                bound = known[1][0].value
+            call = bound if bound is not None else node
+        if not isinstance(call, ast.Call) or not _takes_keepdims(module, call):
+            return None
+        operands = [output.run.operands.get(call) for output in fault.outputs if output.run.arguments is not None]
+        operands = operands or [output.run.operands.get(call) for output in fault.outputs]
+        ranks = {as_array(operand).rank.exact if operand is not None else None for operand in operands}
+        return call if ranks == {fault.missing_axes} else None
+
+    def _wrap_at_map(self, module: Module, fault: _Fault) -> Fix | None:
+        """The function has other users, or is not in this file: give the output its axis where the function is mapped."""
+        output = fault.output
+        call = map_call(output.site)
+        if output.site.module is not module or call is None:
+            return None
+        argument = call.argument("f", 0)
+        if argument is None or not argument.direct:
+            return None
+        lifted = _lifted_code(fault)
+        if lifted is None:
+            return None
+        function = module.text(argument.value)
+        if isinstance(argument.value, ast.Lambda):
+            function = f"({function})"
+        if not output.path:
+            code = f"lambda *args: {lifted(f'{function}(*args)')}"
+            return Fix(
+                (Replace(Range.of(argument.value), code),), title="give the output an axis where the function is mapped"
+            )
+        if not isinstance(argument.value, ast.Name | ast.Attribute):
+            return None
+        body = _wrapper_body(fault, function, lifted)
+        name = f"{argument.value.id if isinstance(argument.value, ast.Name) else argument.value.attr}_with_axes".lstrip(
+            "_"
+        )
+        if body is None or module.scope_of(output.site.call).lookup(name) is not None:
+            return None
+        statement = module.statement(output.site.call)
+        code = f"def {name}(*args):\n{body}\n\n"
+        edits = (InsertStatement(Range.of(statement), code), Replace(Range.of(argument.value), name))
+        return Fix(edits, title="wrap the function where it is mapped")
+
+
+def _faults(module: Module) -> list[_Fault]:
+    """The outputs that are certainly smaller than their spec, in source order."""
+    shown: dict[tuple[ast.AST, ast.AST | None, ast.AST | None, Path], list[Output]] = {}
+    fine: set[tuple[ast.AST | None, ast.AST | None, Path]] = set()
+    always: set[tuple[ast.AST, ast.AST | None, ast.AST | None, Path]] = set()
+    for run in module.trace.maps:
+        for output in outputs(run):
+            function = output.function
+            if output.site.module is not module and (function is None or function.module is not module):
+                continue
+            node = function.node if function is not None else None
+            key = (output.site.call, node, output.returned, output.path)
+            if _is_too_small(output):
+                shown.setdefault(key, []).append(output)
+                if run.arguments is None:
+                    always.add(key)
+            elif run.arguments is not None:
+                fine.add(key[1:])
+    return [_Fault(tuple(found), key in always) for key, found in shown.items() if key in always or key[1:] not in fine]
+
+
+def _is_too_small(output: Output) -> bool:
+    if output.spec.entries is None or output.spec.special:
+        return False
+    if not isinstance(output.value, Array) and not is_number(output.value):
+        return False
+    highest = as_array(output.value).rank.high
+    return highest is not None and highest < len(output.spec.entries)
+
+
+def _still_varying(fault: _Fault) -> frozenset[str]:
+    """Mesh axes that the value certainly varies over and that its spec leaves out, where JAX checks that."""
+    output = fault.output
+    axes = output.spec.axes
+    if axes is None:
+        return frozenset()
+    return frozenset.union(*(as_array(output.value).varying.at_least for output in fault.outputs)) - axes
+
+
+def _is_replicated(fault: _Fault) -> bool:
+    axes = fault.output.spec.axes
+    if axes is None:
+        return False
+    for output in fault.outputs:
+        if is_number(output.value):
+            return False
+        array = as_array(output.value)
+        if array.varying.at_most is None or array.varying.at_most or not axes <= array.reduced:
+            return False
+    return True
+
+
+def _spec_node(output: Output) -> ast.expr | None:
+    """Where the output's spec is written, if nothing else reads it there."""
+    specs = specs_node(output.site, "out_specs")
+    if specs is None:
+        return None
+    node = locate(output.site.module, specs, output.spec_path)
+    if node is None or (
+        node is not specs and isinstance(specs, ast.Name) and len(_reads(output.site.module, specs)) > 1
+    ):
+        return None
+    return node
+
+
+def _reads(module: Module, name: ast.Name) -> list[ast.Name]:
+    return [node for node in module.nodes(ast.Name) if node.id == name.id and isinstance(node.ctx, ast.Load)]
+
+
+def _is_whole_spec(fault: _Fault, node: ast.expr) -> bool:
+    """Whether the spec that would change serves no output but this one."""
+    output = fault.output
+    return all(
+        other.path == output.path
+        for run_output in fault.outputs
+        for other in outputs(run_output.run)
+        if other.spec_path == output.spec_path
+    )
+
+
+def _takes_keepdims(module: Module, call: ast.Call) -> bool:
+    if any(keyword.arg in ("keepdims", "axis", None) for keyword in call.keywords):
+        return False
+    names = module.resolve(call.func)
+    if names:
+        inside = all(name.startswith(("jax.numpy.", "jax.nn.", "jax.scipy.special.")) for name in names)
+        return inside and len(call.args) == 1 and all(name.rpartition(".")[2] in KEEPS_DIMENSIONS for name in names)
+    return isinstance(call.func, ast.Attribute) and not call.args and call.func.attr in METHODS_THAT_KEEP_DIMENSIONS
+
+
+def _lifted_code(fault: _Fault):  # type: ignore[no-untyped-def]
+    count = fault.missing_axes
+    if any(is_number(output.value) for output in fault.outputs):
+        return lambda code: f"{named('jax.numpy.reshape')}({code}, {(1,) * count})"
+    return lambda code: f"{code}[{', '.join(['None'] * count)}]"
+
+
+def _wrapper_body(fault: _Fault, function: str, lifted) -> str | None:  # type: ignore[no-untyped-def]
+    """The body of a function that calls ``function`` and gives one of its outputs the axes it lacks."""
+    from shardfix.semantics.values import Dict, Sequence
+
+    output = fault.output
+    key, result = output.path[0], output.run.result
+    if len(output.path) != 1:
+        return None
+    if isinstance(result, Sequence) and result.items is not None and isinstance(key, int):
+        names = [f"output{position}" for position in range(len(result.items))]
+        changed = [lifted(name) if position == key else name for position, name in enumerate(names)]
+        return f"    {', '.join(names)} = {function}(*args)\n    return {', '.join(changed)}"
+    if isinstance(result, Dict):
+        return f"    outputs = {function}(*args)\n    return {{**outputs, {key!r}: {lifted(f'outputs[{key!r}]')}}}"
+    return None
+
+
+def _place(module: Module, output: Output) -> ast.expr | None:
+    """Where to report: the returned expression if it is in this file, else the map."""
+    function = output.function
+    if function is not None and function.module is module:
+        return output.node or output.returned or (output.site.call if output.site.module is module else None)
+    return output.site.call if output.site.module is module else None
+
+
+def _message(fault: _Fault) -> str:
+    output = fault.output
+    assert output.spec.entries is not None
+    name = output.function.name if output.function is not None else "the mapped function"
+    which = f"output {path_text(output.path)} of {name}" if output.path else f"the output of {name}"
+    length = len(output.spec.entries)
+    entries = "entry" if length == 1 else "entries"
+    text = f"{which} has {fault.rank}, but its spec {spec_text(output.spec)} has {length} {entries}"
+    value = output.value
+    if is_number(value):
+        return f"{text}: it is a Python number"
+    return text + origin_text(value, output.site.module)
+
+
+def _axis_choices(fault: _Fault) -> str:
+    length = fault.missing_axes
+    return (
+        f"where the missing axis goes is the author's choice: index with None (x[:, None]) for an output of {length} axes, keep the axis "
+        f"in the reduction (keepdims=True), or shorten the spec"
+    )
+
+
+def _title(edit: Edit) -> str:
+    match edit:
+        case SetArgument():
+            return "keep the reduced axis with keepdims=True"
+        case Replace():
+            return "make the number an array with one axis"
+    return "add the missing axis"
+
+
+def _site_of(fault: _Fault) -> MapSite:
+    return fault.output.site

@@ -1,0 +1,304 @@
+"""Partition specs that do not fit: the mesh, the manual axes, the argument's rank, or the number of arguments or outputs.
+
+What JAX says
+    ValueError: shard_map in_specs argument must refer to an axis marked as manual (frozenset({'i'})), but: ...
+    ValueError: Resource axis: modle of P('modle',) is not found in mesh: ('data', 'model').
+    ValueError: shard_map applied to the function 'f' was given an in_specs entry which is too long to be compatible with
+    the corresponding input value from the function
+    ValueError: pytree structure error: different lengths of tuple at key path
+    TypeError: `axis_names` argument of shard_map should be of type `frozenset` or `set`.
+
+Why
+    A spec names axes of one mesh, at most one entry for each axis of the array, and there is one for each argument
+    and output.
+
+Before
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("rows",))
+    scale = jax.shard_map(lambda block, factor: block * factor, mesh=mesh, in_specs=(P("rows"), P(None)), out_specs=P("rows"))
+    scale(jnp.ones(8), 3.0)
+
+After
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("rows",))
+    scale = jax.shard_map(lambda block, factor: block * factor, mesh=mesh, in_specs=(P("rows"), P()), out_specs=P("rows"))
+    scale(jnp.ones(8), 3.0)
+
+When it does not fix
+    An axis name is corrected only if exactly one axis of the mesh is written almost alike. Specs that are too long for
+    an array of rank 1 or more, axes that are not manual, and wrong numbers of specs are reported with the choices.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
+from shardfix.edits import Replace, named
+from shardfix.semantics.mapping import calls_in_view
+from shardfix.semantics.outputs import Path, locate, map_call, match_specs, path_text, specs_node
+from shardfix.semantics.values import (
+    Array,
+    Constant,
+    Dict,
+    Mesh,
+    Sequence,
+    Spec,
+    Text,
+    Tree,
+    Value,
+    as_array,
+    is_number,
+)
+from shardfix.semantics.wording import axes_text, spec_text
+
+if TYPE_CHECKING:
+    from shardfix.semantics.interpreter import MapRun
+    from shardfix.semantics.module import Module
+
+SPECS = (
+    "jax.sharding.PartitionSpec",
+    "jax.P",
+    "jax.experimental.PartitionSpec",
+    "jax.interpreters.pxla.PartitionSpec",
+    "jax.experimental.pjit.PartitionSpec",
+)
+COLLECTIVES = {
+    f"jax.lax.{name}": 1
+    for name in "psum pmean pmax pmin all_gather all_to_all ppermute psum_scatter pcast pshuffle pswapaxes pbroadcast".split()
+} | {"jax.lax.axis_index": 0, "jax.lax.axis_size": 0}
+"""Collectives, with the position of their axis name."""
+
+
+class SpecMismatches(Codemod):
+    triggers: ClassVar = (rb"\b(?:shard_map|smap|NamedSharding)\b",)
+    evidence: ClassVar = frozenset({"input-rank", "unknown-axis", "spec-arity"})
+
+    def findings(self, module: Module) -> Iterator[Finding]:
+        seen: set[tuple[ast.AST, str]] = set()
+        for finding in self._all(module):
+            key = (finding.range, finding.message)
+            if key not in seen:  # type: ignore[comparison-overlap]
+                seen.add(key)  # type: ignore[arg-type]
+                yield finding
+
+    def _all(self, module: Module) -> Iterator[Finding]:
+        yield from self._named_shardings(module)
+        for run in module.trace.maps:
+            if run.site.module is module and not module.is_compatibility_code(run.site.call):
+                yield from self._map_axes(module, run)
+                yield from self._axis_names(module, run)
+                yield from self._arguments(module, run)
+                yield from self._arity(module, run)
+
+    # Axis names
+
+    def _named_shardings(self, module: Module) -> Iterator[Finding]:
+        for call in module.calls_to("jax.sharding.NamedSharding", "jax.NamedSharding"):
+            mesh, spec = call.value("mesh", 0), call.value("spec", 1)
+            if mesh is None or spec is None or module.is_compatibility_code(call.node):
+                continue
+            known = module.value_of(mesh)
+            if isinstance(known, Mesh) and known.axes is not None:
+                yield from self._unknown_axes(module, spec, known.axes, "the mesh")
+
+    def _map_axes(self, module: Module, run: MapRun) -> Iterator[Finding]:
+        mesh = run.site.mesh
+        axes = mesh.axes if isinstance(mesh, Mesh) else None
+        manual = run.site.axis_names
+        if run.site.api == "jax.smap" or manual is None:
+            return
+        for which in ("in_specs", "out_specs"):
+            node = specs_node(run.site, which)
+            if node is None:
+                continue
+            if axes is not None:
+                yield from self._unknown_axes(module, node, axes, "the mesh")
+            if axes is None or manual != frozenset(axes):
+                yield from self._not_manual(module, node, manual, axes)
+
+    def _unknown_axes(self, module: Module, node: ast.expr, axes: tuple[str, ...], where: str) -> Iterator[Finding]:
+        for spec in _spec_calls(module, node):
+            for text in _axis_texts(spec):
+                if text.value not in axes:
+                    yield self._wrong_axis(text, axes, where, _axis_texts(spec))
+
+    def _wrong_axis(self, text: ast.Constant, axes: tuple[str, ...], where: str, beside: list[ast.Constant]) -> Finding:
+        message = f"{where} has no axis {text.value!r}: it has {axes_text(axes)}"
+        near = difflib.get_close_matches(str(text.value), axes, n=2, cutoff=0.75)
+        used = {other.value for other in beside if other is not text}
+        if len(near) == 1 and near[0] not in used and len(near[0]) > 2:
+            fix = Fix((Replace(Range.of(text), repr_like(text, near[0])),), title=f"write {near[0]!r}")
+            return self.finding(text, message, fix=fix)
+        return self.finding(text, message, reason=f"name one of {axes_text(axes)}, or None for an axis that is not split")
+
+    def _not_manual(
+        self, module: Module, node: ast.expr, manual: frozenset[str], axes: tuple[str, ...] | None
+    ) -> Iterator[Finding]:
+        for spec in _spec_calls(module, node):
+            for text in _axis_texts(spec):
+                if text.value not in manual and (axes is None or text.value in axes):
+                    yield self.finding(
+                        text,
+                        f"mesh axis {text.value!r} is not manual in this map: axis_names is {axes_text(manual)}",
+                        reason=f"leave {text.value!r} out of the spec (JAX splits that axis by itself), or add it to axis_names",
+                    )
+
+    def _axis_names(self, module: Module, run: MapRun) -> Iterator[Finding]:
+        call = map_call(run.site)
+        argument = call.argument("axis_names") if call is not None else None
+        if argument is None or not argument.direct or run.site.api != "jax.shard_map":
+            return
+        node = argument.value
+        value = module.value_of(node)
+        if isinstance(value, Text) and isinstance(node, ast.Constant):
+            fix = Fix((Replace(Range.of(node), "{" + module.text(node) + "}"),), title="make it a set")
+            yield self.finding(node, "axis_names is a string: JAX takes a set", fix=fix)
+        elif isinstance(value, Sequence) and value.kind in ("list", "tuple") and isinstance(node, ast.List | ast.Tuple) and node.elts:
+            inner = ", ".join(module.text(element) for element in node.elts)
+            fix = Fix((Replace(Range.of(node), "{" + inner + "}"),), title="make it a set")
+            yield self.finding(node, f"axis_names is a {value.kind}: JAX takes a set", fix=fix)
+        mesh = run.site.mesh
+        if isinstance(mesh, Mesh) and mesh.axes is not None and isinstance(node, ast.Set | ast.List | ast.Tuple):
+            for text in node.elts:
+                if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value not in mesh.axes:
+                    texts = [element for element in node.elts if isinstance(element, ast.Constant)]
+                    yield self._wrong_axis(text, mesh.axes, "the mesh", texts)
+
+    # Ranks of arguments
+
+    def _arguments(self, module: Module, run: MapRun) -> Iterator[Finding]:
+        if run.arguments is None:
+            return
+        specs = run.site.in_specs
+        if isinstance(specs, Sequence) and specs.items is not None and len(specs.items) != len(run.arguments):
+            return
+        node = specs_node(run.site, "in_specs")
+        for path, spec, spec_path, value in match_specs(specs, Sequence(run.arguments)):
+            if spec.entries is None or spec.special:
+                continue
+            if not isinstance(value, Array) and not is_number(value):
+                continue
+            highest = as_array(value).rank.high
+            if highest is None or highest >= len(spec.entries):
+                continue
+            yield self._short_argument(module, run, node, path, spec, spec_path, highest)
+
+    def _short_argument(
+        self, module: Module, run: MapRun, node: ast.expr | None, path: Path, spec: Spec, spec_path: Path, rank: int
+    ) -> Finding:
+        assert spec.entries is not None
+        which = f"argument {path[0]}{path_text(path[1:])}"
+        message = f"{which} has rank {rank}, but its spec {spec_text(spec)} has {len(spec.entries)} entries".replace("1 entries", "1 entry")
+        place = (locate(module, node, spec_path) if node is not None else None) or run.site.call
+        if rank > 0 or node is None or place is run.site.call:
+            return self.finding(place, message, reason=f"shorten the spec to {rank} entries, or give the array another axis")
+        if run.site.api == "jax.smap":
+            return self.finding(place, message, reason="a scalar is not split: its in_axes entry is None")
+        sole = all(other == spec_path or other_path == path for other_path, _, other, _ in _all_arguments(run))
+        alone = [other_path for other_path, _, other, _ in _all_arguments(run) if other == spec_path] == [path]
+        fix = None
+        if sole and alone and spec_path and not (isinstance(node, ast.Name)):
+            harmless = not spec.axes or calls_in_view(run.site)
+            safety = Safety.SAFE if harmless else Safety.UNSAFE
+            code = f"{named('jax.sharding.PartitionSpec')}()"
+            fix = Fix((Replace(Range.of(place), code),), safety, "a scalar goes whole to every device: P()")
+        return self.finding(place, message, fix=fix, reason="" if fix and fix.safety is Safety.SAFE else "a scalar's spec is P()")
+
+    # Numbers of specs
+
+    def _arity(self, module: Module, run: MapRun) -> Iterator[Finding]:
+        specs = run.site.in_specs
+        if run.arguments is not None and isinstance(specs, Sequence) and specs.items is not None:
+            given, wanted = len(run.arguments), len(specs.items)
+            node = specs_node(run.site, "in_specs")
+            if given != wanted and node is not None and run.call is not None:
+                yield self.finding(
+                    node,
+                    f"in_specs has {wanted} specs, but the mapped function is called with {given} argument{'s' if given != 1 else ''} "
+                    f"(line {run.call.lineno})",
+                    reason="in_specs is a tuple with one spec for each argument; one spec alone stands for all",
+                )
+        outer = run.site.out_specs
+        node = specs_node(run.site, "out_specs")
+        if node is None:
+            return
+        for wrong in _wrong_structures(outer, run.result):
+            yield self.finding(node, wrong, reason="out_specs has the structure of what the function returns; one spec alone stands for all of it")
+
+
+def _all_arguments(run: MapRun) -> list[tuple[Path, Spec, Path, Value]]:
+    return list(match_specs(run.site.in_specs, Sequence(run.arguments or ())))
+
+
+def _wrong_structures(specs: Value, value: Value, path: Path = ()) -> Iterator[str]:
+    """In words, where the tree of specs is not a prefix of the tree of outputs."""
+    at = f" at {path_text(path)}" if path else ""
+    match specs, value:
+        case Sequence(items=tuple() as inner), Sequence(items=tuple() as items):
+            if len(inner) != len(items):
+                yield f"out_specs{at} has {len(inner)} specs, but the function returns {len(items)} outputs"
+            elif specs.kind != value.kind and {specs.kind, value.kind} <= {"tuple", "list"}:
+                yield f"out_specs{at} is a {specs.kind}, but the function returns a {value.kind}"
+            else:
+                for position, (spec, item) in enumerate(zip(inner, items, strict=True)):
+                    yield from _wrong_structures(spec, item, (*path, position))
+        case Sequence(items=tuple() as inner), (Array() | Dict()):
+            what = "one array" if isinstance(value, Array) else "a dict"
+            yield f"out_specs{at} has {len(inner)} specs, but the function returns {what}"
+        case Sequence(items=tuple() as inner), _ if is_number(value) and not isinstance(value, Tree):
+            if not (isinstance(value, Constant) and value.value is None):
+                yield f"out_specs{at} has {len(inner)} specs, but the function returns one number"
+        case Dict(complete=True), Dict(complete=True):
+            wanted, given = {key for key, _ in specs.items}, {key for key, _ in value.items}
+            if wanted != given:
+                difference = ", ".join(sorted(map(repr, wanted ^ given)))
+                yield f"out_specs{at} and the returned dict differ in {difference}"
+
+
+def _spec_calls(module: Module, node: ast.expr) -> list[ast.Call]:
+    """The ``P(...)`` calls written in an expression, or in the displays behind its names."""
+    nodes: list[ast.AST] = [node]
+    if isinstance(node, ast.Name):
+        known = module.scope_of(node).lookup(node.id)
+        if known is not None and len(known[1]) == 1 and known[1][0].value is not None and not known[1][0].path:
+            nodes = [known[1][0].value]
+    found = []
+    for start in nodes:
+        stack = [start]
+        while stack:
+            current = stack.pop()
+            if isinstance(current, ast.Call):
+                if module.resolve(current.func) & set(SPECS):
+                    found.append(current)
+                continue
+            if isinstance(current, ast.Tuple | ast.List | ast.Dict):
+                stack.extend(ast.iter_child_nodes(current))
+    return found
+
+
+def _axis_texts(spec: ast.Call) -> list[ast.Constant]:
+    """The axis names written in a ``P(...)``."""
+    found = []
+    for argument in spec.args:
+        elements = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
+        found += [element for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)]
+    return found
+
+
+def repr_like(text: ast.Constant, value: str) -> str:
+    """The string as code. (Double quotes, as nearly all code that is formatted has them.)"""
+    return f'"{value}"'
+
+

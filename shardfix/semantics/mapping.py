@@ -1,0 +1,83 @@
+"""Who else uses a mapped function, and who calls the map."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from shardfix.semantics.outputs import function_references, map_call
+from shardfix.semantics.values import Function, MapSite
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+
+__all__ = ["calls_in_view", "other_users"]
+
+
+def other_users(function: Function, site: MapSite) -> list[ast.expr]:
+    """The places, beside this map, that use the function: calls, transforms, other maps, other modules of the project.
+
+    A function whose own decorator maps it has no users of its own: all see the mapped one.
+    """
+    module = function.module
+    call = map_call(site)
+    if call is not None and not isinstance(function.node, ast.Lambda) and call.node in function.node.decorator_list:
+        return []
+    mapped = _function_argument(site)
+    inside = set(ast.walk(mapped)) if mapped is not None else set()
+    others = [node for node in function_references(function) if node not in inside and not _is_test_of_itself(module, node, function)]
+    if not others and _is_used_elsewhere(function):
+        return [mapped] if mapped is not None else [site.call]
+    return others
+
+
+def _is_test_of_itself(module: Module, node: ast.expr, function: Function) -> bool:
+    """A recursive call inside the function's own body."""
+    return any(ancestor is function.node for ancestor in module.ancestors(node))
+
+
+def _function_argument(site: MapSite) -> ast.expr | None:
+    call = map_call(site)
+    return call.value("f", 0) if call is not None else None
+
+
+def _is_used_elsewhere(function: Function) -> bool:
+    """Whether another module of the project imports the function, or the module says that it is public."""
+    node, module = function.node, function.module
+    if isinstance(node, ast.Lambda) or module.parent(node) is not module.tree:
+        return False
+    name = node.name
+    for constant in module.nodes(ast.Constant):
+        if constant.value == name and isinstance(module.statement(constant), ast.Assign):
+            targets = module.statement(constant).targets  # type: ignore[attr-defined]
+            if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+                return True
+    return any(module.project.importers_of(module.path, name))
+
+
+def calls_in_view(site: MapSite) -> bool:
+    """Whether every call of the mapped function is seen: it is called where it is made, or bound to a local name that is only called."""
+    module, call = site.module, map_call(site)
+    if call is None:
+        return False
+    parent = module.parent(call.node)
+    if isinstance(parent, ast.Call) and parent.func is call.node:
+        return True
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+        name = parent.targets[0].id
+        scope = module.scope_of(parent)
+        if scope.parent is None and not _is_script(module):
+            return False
+        reads = [node for node in module.nodes(ast.Name) if node.id == name and isinstance(node.ctx, ast.Load)]
+        return bool(reads) and all(_is_called(module, node) for node in reads)
+    return False
+
+
+def _is_called(module: Module, node: ast.expr) -> bool:
+    parent = module.parent(node)
+    return isinstance(parent, ast.Call) and parent.func is node
+
+
+def _is_script(module: Module) -> bool:
+    return re.search(r"__name__\s*==\s*['\"]__main__['\"]", module.source) is not None

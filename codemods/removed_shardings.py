@@ -1,0 +1,236 @@
+"""Sharding APIs that JAX removed and that have no successor of the same shape: xmap, PmapSharding, internals of pxla.
+
+What JAX says
+-------------
+
+    ModuleNotFoundError: No module named 'jax.experimental.maps'
+    AttributeError: module 'jax.sharding' has no attribute 'PmapSharding'
+    AttributeError: jax.interpreters.pxla.ShardingSpec was removed in JAX v0.10.0.
+
+Why
+---
+
+What these did is done in other words today: with a mesh and specs under `jit`, or by `shard_map`. Which, and over which axes,
+follows from the program, not from the call.
+
+Before
+------
+
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import PmapSharding
+
+    rows = PmapSharding.default((8, 2), sharded_dim=0, devices=jax.devices())
+    print(jax.device_put(jnp.ones((8, 2)), rows).sharding)
+
+After
+-----
+
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    rows = NamedSharding(Mesh(jax.devices(), ("x",)), PartitionSpec("x"))
+    print(jax.device_put(jnp.ones((8, 2)), rows).sharding)
+
+When it does not fix
+--------------------
+
+Always: each finding says what takes the place of the name, and where upstream explains it. Names that only moved are the
+business of `renames`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, ClassVar
+
+from shardfix.codemod import Codemod, Finding, Fix, Range
+from shardfix.edits import RemoveArgument
+from shardfix.edits.replacing import written_uses
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+
+GUIDES = {
+    "shard_map": "https://docs.jax.dev/en/latest/notebooks/shard_map.html",
+    "pmap": "https://docs.jax.dev/en/latest/migrate_pmap.html",
+    "arrays": "https://docs.jax.dev/en/latest/jax_array_migration.html",
+    "jit": "https://docs.jax.dev/en/latest/notebooks/Distributed_arrays_and_automatic_parallelization.html",
+    "explicit": "https://docs.jax.dev/en/latest/notebooks/explicit-sharding.html",
+}
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Names that are gone; ``name`` ends in ``.*`` where it stands for all that a module held, but ``kept``."""
+
+    name: str
+    removed: str
+    instead: str
+    guide: str
+    kept: frozenset[str] = frozenset()
+    deprecated_only: bool = False
+
+    def covers(self, dotted: str) -> bool:
+        if not self.name.endswith(".*"):
+            return dotted == self.name
+        base = self.name[:-1]
+        return dotted.startswith(base) and dotted.removeprefix(base).partition(".")[0] not in self.kept
+
+
+REMOVED = (
+    Removed(
+        "jax.experimental.maps.xmap",
+        "0.4.31",
+        "map with jax.shard_map, or with jax.vmap(axis_name=...) under a jax.jit that has shardings",
+        "shard_map",
+    ),
+    Removed("jax.experimental.maps.*", "0.4.31", "map with jax.shard_map over a jax.sharding.Mesh", "shard_map"),
+    Removed("jax.xmap", "0.4.31", "map with jax.shard_map", "shard_map"),
+    Removed("jax.soft_pmap", "0.3.18", "map with jax.shard_map and jax.vmap", "shard_map"),
+    Removed("jax.experimental.sharded_jit.*", "0.4.0", "jax.jit with in_shardings and out_shardings", "jit"),
+    Removed("jax.interpreters.sharded_jit.*", "0.4.0", "jax.jit with in_shardings and out_shardings", "jit"),
+    Removed("jax.sharding.PmapSharding", "0.10.0", 'NamedSharding(Mesh(devices, ("x",)), PartitionSpec("x"))', "pmap"),
+    Removed("jax.experimental.global_device_array.*", "0.4.7", "jax.Array, which may span processes", "arrays"),
+    Removed(
+        "jax.experimental.gda_serialization.*",
+        "0.4.11",
+        "jax.experimental.array_serialization, which takes jax.Array",
+        "arrays",
+    ),
+    Removed("jax.experimental.shard_alike.*", "0.11.2", "jax.lax.with_sharding_constraint on both arrays", "jit"),
+    Removed("jax.lax.pdot", "0.4.31", "jnp.einsum and jax.lax.psum inside jax.shard_map", "shard_map"),
+    Removed("jax.lax.xeinsum", "0.4.31", "jnp.einsum and jax.lax.psum inside jax.shard_map", "shard_map"),
+    Removed("jax.lax.all_gather_reduced", "0.8.2", 'jax.lax.all_gather(..., to="reduced")', "shard_map"),
+    Removed("jax.lax.unreduced_psum", "0.8.2", "jax.lax.psum", "explicit"),
+    Removed("jax.lax.unreduced_psum_scatter", "0.8.2", "jax.lax.psum_scatter", "explicit"),
+    Removed("jax.lax.preduced", "0.8.2", 'jax.lax.pcast(..., to="reduced")', "explicit"),
+    Removed("jax.lax.all_gather_start", "0.10.0", "jax.lax.all_gather", "shard_map"),
+    Removed("jax.lax.all_gather_done", "0.10.0", "jax.lax.all_gather", "shard_map"),
+    Removed("jax.lax.psend", "0.12.0", "jax.lax.ppermute", "shard_map", deprecated_only=True),
+    Removed("jax.lax.precv", "0.12.0", "jax.lax.ppermute", "shard_map", deprecated_only=True),
+    Removed(
+        "jax.experimental.layout.DeviceLocalLayout",
+        "0.7.0",
+        "it is called Layout now, and what was Layout is called Format: rename both at once",
+        "jit",
+    ),
+    Removed(
+        "jax.extend.core.primitives.xla_pmap_p", "0.10.0", "pmap is jit of shard_map now, and has no primitive", "pmap"
+    ),
+    Removed(
+        "jax.experimental.pjit.*",
+        "0.10.1",
+        "shardings of jax.jit are objects: NamedSharding, or None for what jit decides",
+        "jit",
+        kept=frozenset({"pjit"}),
+    ),
+    Removed(
+        "jax.interpreters.pxla.*",
+        "0.10.0",
+        "it was an internal of pmap and pjit; NamedSharding and jax.Array say the same in public",
+        "pmap",
+        kept=frozenset({"thread_resources", "create_compile_options"}),
+    ),
+)
+"""The first that covers a name counts."""
+
+OPTIONS = {
+    "jax_pmap_shmap_merge": "0.10.0",
+    "jax_pmap_no_rank_reduction": "0.9.0",
+    "jax_sharding_in_types": "0.5.1",
+    "jax_parallel_functions_output_gda": "0.4.26",
+    "jax_array": "0.4.7",
+    "jax_jit_pjit_api_merge": "0.4.7",
+    "experimental_xmap_spmd_lowering": "0.4.31",
+    "experimental_xmap_spmd_lowering_manual": "0.4.31",
+    "experimental_xmap_ensure_fixed_sharding": "0.4.31",
+}
+"""Options of ``jax.config`` that are gone, with the JAX that lacks them."""
+
+
+class RemovedShardings(Codemod):
+    """Reports what is gone, with the guide."""
+
+    triggers: ClassVar[tuple[bytes, ...]] = (
+        rb"\bxmap|\bsoft_pmap\b|\bsharded_jit\b|\bPmapSharding\b|\bglobal_device_array\b|\bgda_serialization\b|\bshard_alike\b",
+        rb"\bexperimental(?:\.maps\b| import (?:[^\n(]*|\([^)]*)\bmaps\b)",
+        rb"\bpdot\b|\bxeinsum\b|\ball_gather_(?:reduced|start|done)\b|\bunreduced_psum|\bpreduced\b|\bpsend\b|\bprecv\b",
+        rb"\bDeviceLocalLayout\b|\bxla_pmap_p\b|\bpxla\b|\bglobal_arg_shapes\b",
+        rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?!pjit\b)[A-Z_]\w*",
+        rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)get_array_mapping\b",
+        rb"\bjax_(?:pmap_\w+|sharding_in_types|parallel_functions_output_gda|array|jit_pjit_api_merge)\b",
+    )
+    deprecated = "0.4.26"
+    removed = "0.4.31"
+
+    def findings(self, module: Module) -> Iterator[Finding]:
+        for name in module.imports:
+            if isinstance(name.statement, ast.ImportFrom):
+                entry = _entry(name.dotted)
+                if entry is not None and not module.is_compatibility_code(name.statement):
+                    yield self._gone(name.alias, name.dotted, entry)
+        for dotted in sorted(module.used_names):
+            entry = _entry(dotted)
+            if entry is None:
+                continue
+            for use in written_uses(module, dotted):
+                owner = use.value if isinstance(use, ast.Attribute) else None
+                if owner is None or any(map(_entry, module.resolve(owner))) or module.is_compatibility_code(use):
+                    continue  # imported by name and reported there, or a part of what is reported already
+                yield self._gone(use, dotted, entry)
+        yield from self._options(module)
+        yield from self._global_arg_shapes(module)
+
+    def _gone(self, node: ast.AST, dotted: str, entry: Removed) -> Finding:
+        fate = "is deprecated" if entry.deprecated_only else "is gone"
+        reason = f"{entry.instead}; see {GUIDES[entry.guide]}"
+        return self.finding(node, f"{dotted} {fate} since JAX {entry.removed}", reason=reason)
+
+    def _options(self, module: Module) -> Iterator[Finding]:
+        for call in module.calls_to("jax.config.update"):
+            option = call.value("name", 0)
+            if (
+                isinstance(option, ast.Constant)
+                and option.value in OPTIONS
+                and not module.is_compatibility_code(call.node)
+            ):
+                message = f"the option {option.value} is gone since JAX {OPTIONS[option.value]}"
+                reason = "remove the call if it sets what JAX does now; what it switched off cannot be had any more"
+                yield self.finding(call.node, message, reason=reason)
+
+    def _global_arg_shapes(self, module: Module) -> Iterator[Finding]:
+        for call in module.calls_to("jax.pmap"):
+            argument = call.argument("global_arg_shapes")
+            if argument is None or argument.owner is not call.node or module.is_compatibility_code(call.node):
+                continue
+            message = "the argument global_arg_shapes= of jax.pmap is gone since JAX 0.9.1"
+            if isinstance(argument.value, ast.Constant) and argument.value.value is None:
+                edits = (RemoveArgument(Range.of(call.node), "global_arg_shapes"),)
+                yield self.finding(argument.value, message, fix=Fix(edits, title="remove it, for it says nothing"))
+            else:
+                yield self.finding(
+                    argument.value, message, reason=f"it only worked with sharded_jit; see {GUIDES['pmap']}"
+                )
+
+
+@cache
+def _entry(dotted: str) -> Removed | None:
+    """The entry for a name; None where it is there still, or moved and of ``renames``' concern."""
+    if not dotted.startswith("jax.") or dotted in _moved():
+        return None
+    return next((entry for entry in REMOVED if entry.covers(dotted)), None)
+
+
+@cache
+def _moved() -> frozenset[str]:
+    """The names that ``renames.toml`` repairs, and all that hangs on them."""
+    import tomllib
+
+    data = tomllib.loads((files(__package__) / "renames.toml").read_text("utf-8"))
+    return frozenset(row["old"] for row in data["name"])

@@ -43,6 +43,8 @@ class Flow:
     """The expressions that mean the function in terms of the import: a name, or ``module.function``."""
     calls: list[Call] = field(default_factory=list)
     """Its calls: direct ones, ``partial(...)``, and the calls that complete a partial."""
+    decorated: list[ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=list)
+    """The functions that it decorates as it is, without arguments."""
     escapes: list[Escape] = field(default_factory=list)
     other_uses: list[ast.expr] = field(default_factory=list)
     """Uses of the imported module that are not uses of the function."""
@@ -143,6 +145,8 @@ def _follow(module: Module, flow: Flow, use: ast.expr) -> None:
             _add_calls(module, flow, parent, calls)
             for call in calls:
                 _follow_partial(module, flow, call, call.node)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() if use in parent.decorator_list:
+            flow.decorated.append(parent)
         case ast.Assign() | ast.AnnAssign() if parent.value is use:
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
             for target in targets:

@@ -10,15 +10,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.definitions import argument_for, direct_calls
-from shardfix.semantics.flow import readers, settled_bindings
+from shardfix.semantics.definitions import argument_for, direct_calls, name_uses
+from shardfix.semantics.flow import importers, readers, settled_bindings
 from shardfix.semantics.values import Sequence, Spec, Value
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
     from shardfix.semantics.module import Module
 
-__all__ = ["calls_of_result", "is_unplaced", "unplaced_argument"]
+__all__ = ["all_calls_of_result", "calls_of_function", "calls_of_result", "is_unplaced", "unplaced_argument"]
 
 JITS = frozenset({"jax.jit", "jax.experimental.pjit.pjit", "jax.checkpoint", "jax.remat"})
 PLACING = frozenset({"device", "out_sharding"})
@@ -50,30 +50,67 @@ def _spec_of(specs: Value, index: int) -> Value | None:
     return specs
 
 
-def calls_of_result(module: Module, node: ast.expr, depth: int = 0) -> Iterator[ast.Call]:
+def calls_of_result(module: Module, node: ast.expr) -> Iterator[ast.Call]:
     """The calls in view of the function that ``node`` gives: called at once, decorating, through a name or through jit."""
+    for call in _sites(module, node, 0):
+        if call is not None:
+            yield call
+
+
+def all_calls_of_result(module: Module, node: ast.expr) -> list[ast.Call] | None:
+    """The calls of the function that ``node`` gives; None where some may be out of view."""
+    found = list(_sites(module, node, 0))
+    return None if None in found else [call for call in found if call is not None]
+
+
+def calls_of_function(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call | None]:
+    """The calls of a function of the module; None for each use that is out of view."""
+    for use in name_uses(module, function.name, function):
+        parent = module.parent(use)
+        yield parent if isinstance(parent, ast.Call) and parent.func is use else None
+    if module.scope_of(function) is module.module_scope:
+        yield from (None for _ in importers(module, {function.name}))
+    if isinstance(module.parent(function), ast.ClassDef):
+        yield None
+
+
+def _sites(module: Module, node: ast.expr, depth: int) -> Iterator[ast.Call | None]:
     if depth > MAX_DEPTH:
+        yield None
         return
     parent = module.parent(node)
     match parent:
         case ast.Call() if parent.func is node:
             if any(call.node is parent and call.earlier is not None for call in module.calls_at(parent)):
-                yield from calls_of_result(module, parent, depth + 1)  # it completes a partial
+                yield from _sites(module, parent, depth + 1)  # it completes a partial
             else:
                 yield parent
         case ast.Call() if parent.args and parent.args[0] is node and module.resolve(parent.func) & JITS:
-            yield from calls_of_result(module, parent, depth + 1)
-        case ast.FunctionDef() if node in parent.decorator_list:
-            yield from direct_calls(module, parent)
+            yield from _sites(module, parent, depth + 1)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() if node in parent.decorator_list:
+            yield from calls_of_function(module, parent)
         case ast.Assign(targets=[ast.Name() as target]):
             for use, sure in readers(module, target, target.id):
                 if sure:
-                    yield from calls_of_result(module, use, depth + 1)
+                    yield from _sites(module, use, depth + 1)
+                else:
+                    yield None
+            if module.scope_of(target) is module.module_scope:
+                yield from (None for _ in importers(module, {target.id}))
         case ast.Return():
             function = module.enclosing(parent, ast.FunctionDef, ast.AsyncFunctionDef)
-            if function is not None:
-                for call in direct_calls(module, function):
-                    yield from calls_of_result(module, call, depth + 1)
+            if function is None or function.decorator_list:
+                yield None
+                return
+            for call in calls_of_function(module, function):
+                if call is None:
+                    yield None
+                else:
+                    yield from _sites(module, call, depth + 1)
+        case ast.Attribute(attr="lower" | "eval_shape" | "trace"):
+            yield from _sites(module, parent, depth + 1)
+        case _:
+            yield None
 
 
 def is_unplaced(module: Module, node: ast.expr, depth: int = 0) -> bool:

@@ -1,0 +1,394 @@
+"""``with mesh:`` blocks, and what stands against writing ``with jax.set_mesh(mesh):`` in their place.
+
+The two contexts are not the same: ``with mesh:`` is seen by pjit and ``with_sharding_constraint`` alone, ``jax.set_mesh`` by
+everything. What each difference needs in order to show was measured on JAX 0.12; see the names of :class:`Trap`.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardfix.semantics.definitions import returns
+from shardfix.semantics.flow import settled_bindings
+from shardfix.semantics.meshes import SET_MESH, is_dotted, mesh_view
+from shardfix.semantics.placement import is_unplaced
+from shardfix.semantics.values import Mesh, Sharding
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+
+__all__ = ["MeshBlock", "Obstacle", "Trap", "mesh_blocks", "obstacles"]
+
+PJIT = "jax.experimental.pjit.pjit"
+JITS = frozenset({"jax.jit", PJIT})
+TRACERS = frozenset(
+    {
+        "jax.vmap",
+        "jax.grad",
+        "jax.value_and_grad",
+        "jax.checkpoint",
+        "jax.remat",
+        "jax.shard_map",
+        "jax.experimental.shard_map.shard_map",
+        "jax.lax.scan",
+        "jax.lax.cond",
+        "jax.lax.while_loop",
+        "jax.lax.fori_loop",
+        "jax.lax.map",
+        "jax.eval_shape",
+        "jax.tree.map",
+        "jax.tree_util.tree_map",
+    }
+)
+MAKERS = ("jax.numpy.", "jax.random.", "jax.lax.", "jax.nn.", "jax.scipy.", "jax.image.")
+CONTEXT_READERS = frozenset(
+    {
+        "jax.sharding.get_abstract_mesh",
+        "jax.get_abstract_mesh",
+        "jax.sharding.get_mesh",
+        "jax.get_mesh",
+        "jax.interpreters.pxla.thread_resources",
+        "jax.interpreters.pxla.thread_resources.env",
+        "jax._src.mesh.thread_resources",
+        "jax._src.mesh.get_abstract_mesh",
+        "jax._src.mesh.get_concrete_mesh",
+        "jax.experimental.maps.thread_resources",
+    }
+)
+PLAIN_PACKAGES = frozenset(
+    "builtins numpy math operator time functools itertools collections typing dataclasses os sys logging json re random".split()
+)
+PLAIN_METHODS = frozenset(
+    "block_until_ready tolist item sum mean min max all any copy append extend items keys values get format join split strip "
+    "startswith endswith update pop setdefault shape is_fully_replicated lower compile as_text".split()
+)
+MAX_DEPTH = 8
+
+
+class Trap(enum.StrEnum):
+    """What changes when ``with mesh:`` becomes ``with jax.set_mesh(mesh):``."""
+
+    TRACED = "jax.set_mesh raises inside jit, and this block runs there"
+    MAYBE_TRACED = "jax.set_mesh raises inside jit, and where this block runs is not in view"
+    MADE_INSIDE = (
+        "arrays made in the block are placed on the mesh under jax.set_mesh, and then clash with in_shardings and with arrays on "
+        "other devices"
+    )
+    READS_CONTEXT = "code reads the current mesh: thread_resources does not see jax.set_mesh, get_abstract_mesh does not see `with mesh:`"
+    AXIS_TYPES = "on a mesh with Explicit axes jax.set_mesh turns on sharding in types, and the axis types are not known to be Auto"
+    OUT_OF_VIEW = "the block runs code that is not in view"
+    CLASH = "arrays made in the block are handed to a jitted function with in_shardings, which rejects them under jax.set_mesh"
+    COMMITTED = (
+        "a jitted function in the block takes arrays that may be committed to other devices, which jax.set_mesh rejects"
+    )
+    RESULT_PLACED = "a jitted function in the block gets its results placed over the whole mesh under jax.set_mesh"
+    BINDS_NAME = "`as` binds the mesh, which jax.set_mesh does not give"
+    PJIT = "pjit resolves its specs through this block"
+
+
+@dataclass(frozen=True, eq=False)
+class MeshBlock:
+    """One ``with`` statement that enters a mesh."""
+
+    statement: ast.With | ast.AsyncWith
+    item: ast.withitem
+    mesh: Mesh
+    """What is known of the mesh."""
+    guess: bool
+    """Whether only the name says that it is a mesh."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A reason not to write ``jax.set_mesh`` for a block."""
+
+    trap: Trap
+    node: ast.AST
+
+    @property
+    def line(self) -> int:
+        return getattr(self.node, "lineno", 0)
+
+
+def mesh_blocks(module: Module) -> list[MeshBlock]:
+    """The blocks of a module that enter a mesh as a context manager, in source order."""
+    found = []
+    statements: list[ast.With | ast.AsyncWith] = [*module.nodes(ast.With), *module.nodes(ast.AsyncWith)]
+    for statement in statements:
+        for item in statement.items:
+            mesh, guess = entered_mesh(module, item.context_expr)
+            if mesh is not None:
+                found.append(MeshBlock(statement, item, mesh, guess))
+    return found
+
+
+def entered_mesh(module: Module, expression: ast.expr) -> tuple[Mesh | None, bool]:
+    """The mesh that an expression gives (None: it is none), and whether only its name says so."""
+    if isinstance(expression, ast.Call) and module.resolve(expression.func) & SET_MESH:
+        return None, False
+    value = module.value_of(expression)
+    if isinstance(value, Mesh):
+        return (None, False) if value.abstract else (value, False)
+    known = mesh_view(module).mesh_of(expression)
+    if known is not None and not known.abstract and not _only_named(module, expression):
+        return known, False
+    if is_dotted(expression) and _named_like_a_mesh(expression) and _is_jax_code(module):
+        return known or Mesh(), True
+    return None, False
+
+
+def _only_named(module: Module, expression: ast.expr) -> bool:
+    if not isinstance(expression, ast.Name):
+        return False
+    return all(binding.kind == "parameter" for binding in settled_bindings(module, expression))
+
+
+def _named_like_a_mesh(expression: ast.expr) -> bool:
+    name = expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
+    return name.lower().lstrip("_") == "mesh" or name.lower().endswith("_mesh")
+
+
+def _is_jax_code(module: Module) -> bool:
+    roots = {imported.dotted.partition(".")[0] for imported in module.imports}
+    return bool(roots & {"jax", "flax", "haiku", "equinox"}) and not any(
+        "DeviceMesh" in imported.dotted or "dtensor" in imported.dotted for imported in module.imports
+    )
+
+
+def obstacles(module: Module, block: MeshBlock, *, moved: frozenset[ast.Call] = frozenset()) -> list[Obstacle]:
+    """What stands against ``jax.set_mesh`` for a block; empty where the two contexts certainly do the same.
+
+    Args:
+        moved: calls of pjit that become calls of jit in the same fix.
+    """
+    scan = _Scan(moved)
+    scan.found += _around(module, block)
+    for statement in block.statement.body:
+        scan.look(module, statement, traced=False)
+    if scan.with_in_shardings and any(obstacle.trap is Trap.MADE_INSIDE for obstacle in scan.found):
+        scan.found += [Obstacle(Trap.CLASH, call) for call in scan.with_in_shardings]
+    return sorted(set(scan.found), key=lambda obstacle: (list(Trap).index(obstacle.trap), obstacle.line))
+
+
+def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
+    traced = mesh_view(module).context(block.statement).traced
+    if traced:
+        yield Obstacle(Trap.TRACED, block.statement)
+    elif traced is None:
+        yield Obstacle(Trap.MAYBE_TRACED, block.statement)
+    if block.mesh.types is None or set(block.mesh.types) - {"Auto"}:
+        yield Obstacle(Trap.AXIS_TYPES, block.item.context_expr)
+    if block.item.optional_vars is not None:
+        yield Obstacle(Trap.BINDS_NAME, block.item.optional_vars)
+    for use in module.uses_of(*CONTEXT_READERS):
+        yield Obstacle(Trap.READS_CONTEXT, use)
+        return
+    if any(module.project.mentioning(word) for word in ("thread_resources", "get_abstract_mesh")):
+        yield Obstacle(Trap.READS_CONTEXT, block.statement)
+
+
+class _Scan:
+    """A walk over what a block runs, into the functions of the project that it calls."""
+
+    def __init__(self, moved: frozenset[ast.Call]) -> None:
+        self.moved = moved
+        self.found: list[Obstacle] = []
+        self.with_in_shardings: list[ast.Call] = []
+        """Calls of jitted functions that say where their arguments lie."""
+        self._seen: set[tuple[ast.AST, bool]] = set()
+        self._depth = 0
+
+    def look(self, module: Module, node: ast.AST, *, traced: bool) -> None:
+        """Look at a statement or expression; functions defined within are looked at where they are called."""
+        for inner in _walk(node):
+            if isinstance(inner, ast.Call):
+                self.call(module, inner, traced=traced)
+            elif isinstance(inner, ast.With | ast.AsyncWith) and inner is not node and traced:
+                self.found.append(Obstacle(Trap.OUT_OF_VIEW, inner))
+
+    def function(self, module: Module, node: ast.AST, *, traced: bool) -> None:
+        """Look at the body of a function that is run."""
+        if (node, traced) in self._seen or self._depth > MAX_DEPTH:
+            return
+        self._seen.add((node, traced))
+        self._depth += 1
+        if isinstance(node, ast.Lambda):
+            self.look(module, node.body, traced=traced)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in node.body:
+                self.look(module, statement, traced=traced)
+        self._depth -= 1
+
+    def value(self, module: Module, node: ast.expr, *, traced: bool) -> bool:
+        """Look at a function that is passed on as a value; False where it is not in view."""
+        if isinstance(node, ast.Lambda):
+            self.function(module, node, traced=traced)
+            return True
+        if isinstance(node, ast.Call) and module.resolve(node.func) & {"functools.partial"} and node.args:
+            return self.value(module, node.args[0], traced=traced)
+        if any(name.startswith("jax.") for name in module.resolve(node)):
+            return True
+        definition = module.definition(node)
+        if definition is not None and isinstance(definition[1], ast.FunctionDef):
+            self.function(definition[0], definition[1], traced=traced)
+            return True
+        if isinstance(node, ast.Name):
+            bindings = settled_bindings(module, node)
+            if len(bindings) == 1 and bindings[0].kind == "assignment" and bindings[0].value and not bindings[0].path:
+                return self.value(module, bindings[0].value, traced=traced)
+        return False
+
+    def call(self, module: Module, call: ast.Call, *, traced: bool) -> None:
+        names = module.resolve(call.func)
+        if names:
+            for name in names:
+                self._known(module, call, name, traced=traced)
+            return
+        definition = module.definition(call.func)
+        if definition is not None:
+            self._own(module, call, *definition, traced=traced)
+            return
+        jitted = jit_behind(module, call.func)
+        if jitted is not None:
+            self._jit(jitted[0], jitted[1], call, module, traced=traced)
+            return
+        if isinstance(call.func, ast.Attribute) and call.func.attr in PLAIN_METHODS:
+            return
+        self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+
+    def _known(self, module: Module, call: ast.Call, name: str, *, traced: bool) -> None:
+        """A call of something outside the project."""
+        if name in CONTEXT_READERS:
+            self.found.append(Obstacle(Trap.READS_CONTEXT, call))
+        elif name in JITS:
+            self._decorated(module, call, traced=traced)
+        elif name in TRACERS:
+            if not all(self.value(module, value, traced=True) for value in call.args[:1]):
+                self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+        elif name.partition(".")[0] == "jax":
+            placed = name == "jax.device_put" and len(call.args) > 1 and _is_sharding(module, call.args[1])
+            if not traced and not placed and (name.startswith(MAKERS) or name == "jax.device_put"):
+                self.found.append(Obstacle(Trap.MADE_INSIDE, call))
+        elif name.partition(".")[0] not in PLAIN_PACKAGES:
+            self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+
+    def _decorated(self, module: Module, call: ast.Call, *, traced: bool) -> None:
+        """``jax.jit(f, ...)``: what f does is traced."""
+        if call.args and not self.value(module, call.args[0], traced=True):
+            self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+
+    def _own(self, module: Module, call: ast.Call, home: Module, node: ast.AST, *, traced: bool) -> None:
+        """A call of a function or class of the project."""
+        if isinstance(node, ast.ClassDef):
+            if any(
+                isinstance(item, ast.FunctionDef) and item.name in ("__init__", "__post_init__") for item in node.body
+            ):
+                self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+            return
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not node.decorator_list:
+            self.function(home, node, traced=traced)
+            return
+        decorators = [decorator_names(home, decorator) for decorator in node.decorator_list]
+        if not all(names and names <= JITS | TRACERS for names in decorators):
+            self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+            return
+        self.function(home, node, traced=True)
+        outermost = node.decorator_list[0]
+        if decorators[0] <= JITS:
+            made = outermost if isinstance(outermost, ast.Call) else None
+            self._arguments(module, call, home, made, node, is_pjit=PJIT in decorators[0], traced=traced)
+
+    def _jit(self, home: Module, made: ast.Call, call: ast.Call, module: Module, *, traced: bool) -> None:
+        """A call of what ``jax.jit(...)`` gave."""
+        self._decorated(home, made, traced=traced)
+        function = made.args[0] if made.args else None
+        is_pjit = PJIT in home.resolve(made.func)
+        self._arguments(module, call, home, made, function, is_pjit=is_pjit, traced=traced)
+
+    def _arguments(
+        self,
+        module: Module,
+        call: ast.Call,
+        home: Module,
+        made: ast.Call | None,
+        function: ast.AST | None,
+        *,
+        is_pjit: bool,
+        traced: bool,
+    ) -> None:
+        """What a jitted function is given, and where its results lie."""
+        if traced:
+            return
+        if is_pjit:
+            if made is None or made not in self.moved:
+                self.found.append(Obstacle(Trap.PJIT, call))
+            return
+        given = {keyword.arg for keyword in made.keywords} if made is not None else set()
+        if "in_shardings" in given:
+            self.with_in_shardings.append(call)
+        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
+            if not (isinstance(argument, ast.Constant) or is_unplaced(module, argument, depth=1)):
+                self.found.append(Obstacle(Trap.COMMITTED, argument))
+        constrained = function is not None and any(
+            isinstance(inner, ast.Call)
+            and any(name.endswith(("with_sharding_constraint", "shard_map")) for name in home.resolve(inner.func))
+            for inner in ast.walk(function)
+        )
+        if "out_shardings" not in given and not constrained:
+            self.found.append(Obstacle(Trap.RESULT_PLACED, call))
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a statement without the bodies of functions, lambdas and classes inside it."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if isinstance(current, ast.Lambda):
+            continue
+        if isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            stack.extend(current.decorator_list)
+            continue
+        stack.extend(ast.iter_child_nodes(current))
+
+
+def decorator_names(module: Module, decorator: ast.expr) -> frozenset[str]:
+    """What a decorator applies: ``{"jax.jit"}`` for ``@jax.jit``, ``@jax.jit(...)`` and ``@partial(jax.jit, ...)``."""
+    if isinstance(decorator, ast.Call):
+        names = module.resolve(decorator.func)
+        if names & {"functools.partial"} and decorator.args:
+            return module.resolve(decorator.args[0])
+        return names
+    return module.resolve(decorator)
+
+
+def jit_behind(module: Module, function: ast.expr, depth: int = 0) -> tuple[Module, ast.Call] | None:
+    """The call of jit or pjit whose result ``function`` is: written on the spot, bound to a name, or returned by a function."""
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(function, ast.Name):
+        bindings = settled_bindings(module, function)
+        if len(bindings) == 1 and bindings[0].kind == "assignment" and bindings[0].value and not bindings[0].path:
+            return jit_behind(module, bindings[0].value, depth + 1)
+        return None
+    if not isinstance(function, ast.Call):
+        return None
+    names = module.resolve(function.func)
+    if names and names <= JITS:
+        return module, function
+    definition = module.definition(function.func)
+    if definition is not None and isinstance(definition[1], ast.FunctionDef) and not definition[1].decorator_list:
+        home, node = definition
+        found = [jit_behind(home, value.value, depth + 1) for value in returns(node) if value.value is not None]
+        if len(found) == 1 and found[0] is not None:
+            return found[0]
+    return None
+
+
+def _is_sharding(module: Module, node: ast.expr) -> bool:
+    return isinstance(module.value_of(node), Sharding)

@@ -64,6 +64,7 @@ class AbstractMeshPairs(Codemod):
     """Gives sizes and names apart."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (rb"\bAbstractMesh\b",)
+    evidence: ClassVar[frozenset[str]] = frozenset({"missing-argument"})
     removed = "0.5.3"
     replacement_since = "0.5.3"
 

@@ -83,6 +83,7 @@ class DevicePutReplicated(Codemod):
     """Puts the documented drop-in into the module and calls it."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (rb"\bdevice_put_(?:replicated|sharded)\b",)
+    evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "removed-name"})
     deprecated = "0.8.1"
     removed = "0.10.0"
     replacement_since = "0.4.25"

@@ -74,7 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import (
@@ -125,7 +125,17 @@ class ExperimentalShardMap(Codemod):
     """The old home of shard_map, its positional arguments, ``check_rep``, ``auto`` and ``f=``."""
 
     triggers = (rb"\bshard_map\b",)
-    evidence = frozenset({"experimental-shard-map"})
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {
+            "deprecated-name",
+            "missing-argument",
+            "missing-module",
+            "positional-arguments",
+            "positional-only-keyword",
+            "removed-name",
+            "unexpected-keyword",
+        }
+    )
     deprecated = "0.8.0"
     replacement_since = NEEDS
 

@@ -61,7 +61,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import SetArgument, Wrap, named
@@ -109,7 +109,9 @@ class MakeMeshDefaults(Codemod):
     """``make_mesh`` and ``AbstractMesh`` without ``axis_types`` where the code relies on Auto axes."""
 
     triggers = (rb"\bmake_mesh\b", rb"\bAbstractMesh\b")
-    evidence = frozenset({"make-mesh-defaults"})
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"ambiguous-operation", "default-axis-types", "explicit-constraint", "in-specs-mismatch"}
+    )
     deprecated = "0.8.1"
     removed = "0.9.0"
     replacement_since = "0.5.3"

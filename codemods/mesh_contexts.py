@@ -70,7 +70,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import DropImport, Edit, Replace, Wrap, named
@@ -109,7 +109,9 @@ class MeshContexts(Codemod):
         rb"\bthread_resources\b",
         rb"\benter_context\([^\n]*[mM]esh",
     )
-    evidence = frozenset({"mesh-contexts"})
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"deprecated-name", "missing-mesh", "newer-name", "removed-name", "set-mesh-inside-jit"}
+    )
     deprecated = "0.10.1"
     replacement_since = NEEDS
 

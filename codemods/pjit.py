@@ -70,7 +70,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import (
@@ -145,7 +145,16 @@ class Pjit(Codemod):
     """``jax.experimental.pjit.pjit``, its older keywords, and the blocks that resolve its specs."""
 
     triggers = (rb"\bpjit\b",)
-    evidence = frozenset({"pjit"})
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {
+            "deprecated-name",
+            "missing-mesh",
+            "positional-arguments",
+            "positional-only-keyword",
+            "removed-name",
+            "unexpected-keyword",
+        }
+    )
     deprecated = "0.8.0"
     replacement_since = "0.4.4"
 

@@ -105,6 +105,7 @@ class PositionalSharding(Codemod):
     """Writes mesh and spec."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (rb"\bPositionalSharding\b",)
+    evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "removed-name"})
     deprecated = "0.6.0"
     removed = "0.7.0"
     replacement_since = "0.4.1"

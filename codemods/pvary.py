@@ -77,6 +77,7 @@ class Pvary(Codemod):
     """Writes ``pcast(..., to="varying")``."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (rb"\bpvary\b",)
+    evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "removed-name"})
     deprecated = "0.8.2"
     removed = "0.10.0"
     replacement_since = "0.8.2"

@@ -100,7 +100,7 @@ class _Fault:
 
 class Rank0Outputs(Codemod):
     triggers: ClassVar = (rb"\b(?:shard_map|smap)\b",)
-    evidence: ClassVar = frozenset({"output-rank"})
+    evidence: ClassVar[frozenset[str]] = frozenset({"output-rank"})
     replacement_since = "0.4.3"
 
     def findings(self, module: Module) -> Iterator[Finding]:

@@ -166,6 +166,7 @@ class RemovedShardings(Codemod):
         rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)get_array_mapping\b",
         rb"\bjax_(?:pmap_\w+|sharding_in_types|parallel_functions_output_gda|array|jit_pjit_api_merge)\b",
     )
+    evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "missing-module", "removed-name"})
     deprecated = "0.4.26"
     removed = "0.4.31"
 

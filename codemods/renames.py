@@ -179,6 +179,9 @@ class Renames(Codemod):
         rb"\bcore(?:\.| import (?:[^\n(]*|\([^)]*)\b)"
         rb"(?:ClosedJaxpr|Jaxpr|JaxprEqn|Literal|Primitive|Token|Var|jaxpr_as_fun)\b",
     )
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"deprecated-name", "missing-module", "removed-name", "unexpected-keyword"}
+    )
 
     def findings(self, module: Module) -> Iterator[Finding]:
         rows = table()

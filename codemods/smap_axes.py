@@ -58,6 +58,7 @@ class SmapAxes(Codemod):
     """Writes one axis name, and a tuple of axes."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (rb"\bsmap\b",)
+    evidence: ClassVar[frozenset[str]] = frozenset({"smap-axes"})
     replacement_since = "0.6.1"
 
     def findings(self, module: Module) -> Iterator[Finding]:

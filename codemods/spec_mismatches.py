@@ -83,7 +83,9 @@ COLLECTIVES = {
 
 class SpecMismatches(Codemod):
     triggers: ClassVar = (rb"\b(?:shard_map|smap|NamedSharding)\b",)
-    evidence: ClassVar = frozenset({"input-rank", "unknown-axis", "spec-arity"})
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"axis-names-type", "input-rank", "spec-structure", "unbound-axis", "unknown-axis"}
+    )
 
     def findings(self, module: Module) -> Iterator[Finding]:
         seen: set[tuple[ast.AST, str]] = set()

@@ -78,7 +78,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, Wrap, named
@@ -141,6 +141,7 @@ class StringShardings(Codemod):
         rb"\bdevice\s*=\s*[(\[\w'\"]",
         rb"auto_axes|explicit_axes|top_level_all_gather|nn\.initializers",
     )
+    evidence: ClassVar[frozenset[str]] = frozenset({"sharding-type", "spec-type"})
 
     def findings(self, module: Module) -> Iterator[Finding]:
         seen: set[tuple[ast.expr, str]] = set()

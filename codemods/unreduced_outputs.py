@@ -66,7 +66,7 @@ GATHERS = frozenset(
 
 class UnreducedOutputs(Codemod):
     triggers: ClassVar = (rb"\b(?:shard_map|smap)\b",)
-    evidence: ClassVar = frozenset({"output-replication"})
+    evidence: ClassVar[frozenset[str]] = frozenset({"output-replication"})
 
     def findings(self, module: Module) -> Iterator[Finding]:
         seen: set[tuple[ast.AST, ast.AST, tuple[str | int, ...]]] = set()

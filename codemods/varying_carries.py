@@ -67,7 +67,7 @@ INITIAL = {"scan": ("init", 1), "while_loop": ("init_val", 2), "fori_loop": ("in
 
 class VaryingCarries(Codemod):
     triggers: ClassVar = (rb"\b(?:shard_map|smap)\b",)
-    evidence: ClassVar = frozenset({"carry-type"})
+    evidence: ClassVar[frozenset[str]] = frozenset({"branch-type", "carry-type"})
     replacement_since = "0.8.2"
 
     def findings(self, module: Module) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ ALWAYS_LOADED = frozenset(
 )
 """The modules that ``import jax`` loads, in every version from 0.4.38 to 0.12."""
 
-IMPORTED_BY_NAME = frozenset({"jax.sharding"})
+IMPORTED_BY_NAME = frozenset({"jax.sharding", "jax.extend.core", "jax.extend.core.primitives", "jax.extend.sharding"})
 """Modules of JAX whose names are customarily imported one by one; those of the others are spelled through the module."""
 
 CUSTOMARY_NAMES = {"jax.sharding.PartitionSpec": "P"}
@@ -98,6 +98,7 @@ class Importer:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._plan = _Plan({}, {}, {}, {}, ())
+        self._touched: dict[int, ImportStatement] = {}
 
     # A fix is all or nothing: what it asked for can be taken back.
 
@@ -245,7 +246,7 @@ class Importer:
         if home not in ALWAYS_LOADED and not self._is_loaded(home):
             return None
         for name, _ in self._names_for(place, ["jax"]):
-            if target == "jax.sharding.PartitionSpec" and self._uses_attribute(name, "P"):
+            if target == "jax.sharding.PartitionSpec" and self._writes("P"):
                 return f"{name}.P"
             return name + target[len("jax") :]
         return None
@@ -257,20 +258,20 @@ class Importer:
             for statement in _top_level_imports(self._module)
         )
 
-    def _uses_attribute(self, name: str, attribute: str) -> bool:
+    def _writes(self, attribute: str) -> bool:
+        """Whether the file reads this attribute of ``jax``."""
         return any(
-            node.attr == attribute and isinstance(node.value, ast.Name) and node.value.id == name
+            node.attr == attribute and isinstance(node.value, ast.Name) and self._module.resolve(node.value) == {"jax"}
             for node in self._module.nodes(ast.Attribute)
         )
 
     def _is_spelled_through_jax(self, target: str) -> bool:
         """Whether the file is in the habit of writing ``jax.sharding.Mesh`` rather than importing the names."""
         home = target.rpartition(".")[0]
-        if any(_takes_from(statement, home) for statement in _top_level_imports(self._module)):
-            return target == "jax.sharding.PartitionSpec" and self._uses_attribute("jax", "P")
-        if target == "jax.sharding.PartitionSpec" and self._uses_attribute("jax", "P"):
+        if target == "jax.sharding.PartitionSpec" and self._writes("P"):
             return True
-        return home == "jax.sharding" and self._uses_attribute("jax", "sharding")
+        imports_names = any(_takes_from(statement, home) for statement in _top_level_imports(self._module))
+        return home == "jax.sharding" and not imports_names and self._writes("sharding")
 
     def _relied_on(self, target: str, place: _Place) -> str | None:
         """A name that is bound on some paths only, but that the code at this very place reads already."""
@@ -429,7 +430,7 @@ class Importer:
         new = list(self._plan.new)
         apart: list[tuple[ast.stmt, str, Imported]] = []
         for outcome in outcomes:
-            self._settle(outcome, outcomes, added, new, apart)
+            self._settle(outcome, added, new, apart)
         result: list[Lines] = []
         removed = [outcome.statement for outcome in outcomes if outcome.is_gone(added[id(outcome.statement)])]
         for outcome in outcomes:
@@ -442,6 +443,10 @@ class Importer:
                 result.append(removal(self._module, statement, leaving))
             else:
                 result += self._rewritten(outcome, added[id(statement)])
+        known = {id(outcome.statement) for outcome in outcomes}
+        for key, statement in self._touched.items():
+            if key not in known:
+                result.append(self._rewrite(statement, None, {}, added[key]))
         result += self._new_statements(new, apart)
         return result
 
@@ -458,14 +463,13 @@ class Importer:
                     outcome.changed[index] = kept
         additions = self._plan.added.get(id(statement), ())
         own = statement.module if isinstance(statement, ast.ImportFrom) else None
-        modules = {module for module, _ in outcome.moved.values()}
-        if len(modules) == 1 and all(
-            index in outcome.moved or index in outcome.changed for index in range(len(statement.names))
+        stays = [index for index in range(len(statement.names)) if index not in outcome.moved]
+        if (
+            outcome.moved
+            and all(outcome.changed.get(index, "itself") is None for index in stays)
+            and not any(module == own for module, _ in additions)
         ):
-            if not any(module == own for module, _ in additions) and all(
-                new is None for new in outcome.changed.values()
-            ):
-                outcome.module = own = modules.pop()
+            outcome.module = own = next(iter(outcome.moved.values()))[0]
         for module, imported in additions:
             if module == own:
                 outcome.added.append(imported)
@@ -476,44 +480,41 @@ class Importer:
     def _settle(
         self,
         outcome: _Outcome,
-        outcomes: Sequence[_Outcome],
         added: dict[int, list[Imported]],
         new: list[_NewImport],
         apart: list[tuple[ast.stmt, str, Imported]],
     ) -> None:
         """Find a home for the names that move: the statement itself, another one, or a new one."""
         statement = outcome.statement
-        in_place = outcome.module is not None
-        if in_place and (added[id(statement)] or self._has_comment(statement)):
-            return
-        leaving: list[tuple[int | None, str, Imported]] = [
-            *((index, module, imported) for index, (module, imported) in outcome.moved.items()),
-            *((None, module, imported) for module, imported in outcome.elsewhere),
-        ]
-        targets = [self._home_for(statement, module, imported, outcomes, new) for _, module, imported in leaving]
-        if in_place and not all(targets):
-            return
-        outcome.module = None
-        for (index, module, imported), target in zip(leaving, targets, strict=True):
-            if isinstance(target, ast.stmt):
-                added.setdefault(id(target), []).append(imported)
-                if id(target) not in {id(other.statement) for other in outcomes}:
-                    apart.append((target, "", imported))
-            elif isinstance(target, _NewImport):
-                name, asname = imported
-                new.append(replace(target, name=name, asname=asname, target=""))
-            else:
-                apart.append((statement, module, imported))
-            if index is not None:
-                outcome.changed[index] = None
-        outcome.moved.clear()
+
+        def homes(names: Iterable[tuple[str, Imported]]) -> list[ImportStatement | _NewImport | None]:
+            return [self._home_for(statement, module, imported, new) for module, imported in names]
+
+        def leave(names: Sequence[tuple[str, Imported]]) -> None:
+            for (module, imported), home in zip(names, homes(names), strict=True):
+                if home is None:
+                    apart.append((statement, module, imported))
+                elif isinstance(home, _NewImport):
+                    new.append(replace(home, name=imported[0], asname=imported[1], target=""))
+                else:
+                    added.setdefault(id(home), []).append(imported)
+                    self._touched.setdefault(id(home), home)
+
+        going = {index: name for index, name in outcome.moved.items() if name[0] != outcome.module}
+        leave([*going.values(), *outcome.elsewhere])
+        staying = {index: name for index, name in outcome.moved.items() if index not in going}
+        alone = not added[id(statement)] and not any(other is statement for other, _, _ in apart)
+        if staying and alone and not self._has_comment(statement) and all(homes(staying.values())):
+            leave(list(staying.values()))
+            going, outcome.module = outcome.moved, None
+        outcome.changed.update(dict.fromkeys(going))
+        outcome.moved = {index: name for index, name in outcome.moved.items() if index not in going}
 
     def _home_for(
         self,
         statement: ImportStatement,
         module: str,
         imported: Imported,
-        outcomes: Sequence[_Outcome],
         new: Sequence[_NewImport],
     ) -> ImportStatement | _NewImport | None:
         """Another statement, plain and at top level, that the name can come from before it is first read."""
@@ -564,15 +565,9 @@ class Importer:
         self, new: Sequence[_NewImport], apart: Sequence[tuple[ast.stmt, str, Imported]]
     ) -> list[Lines]:
         result: list[Lines] = []
-        merged: dict[int, tuple[ImportStatement, list[Imported]]] = {}
         beside: dict[tuple[int, str], tuple[ast.stmt, list[Imported]]] = {}
         for statement, module, imported in apart:
-            if module:
-                beside.setdefault((id(statement), module), (statement, []))[1].append(imported)
-            elif isinstance(statement, ast.Import | ast.ImportFrom):
-                merged.setdefault(id(statement), (statement, []))[1].append(imported)
-        for target, names in merged.values():
-            result.append(self._rewrite(target, None, {}, names))
+            beside.setdefault((id(statement), module), (statement, []))[1].append(imported)
         for (_, module), (statement, names) in beside.items():
             result.append(insertion_after(self._module, statement, _from_import(module, names)))
 
@@ -601,11 +596,7 @@ class Importer:
                 end,
                 text.replace(newline, newline * (3 if defines else 2), 1) if text.endswith(newline) else text,
             )
-        block = block_of(module, anchor)
-        index = next(index for index, item in enumerate(block) if item is anchor)
-        shares_line = index + 1 < len(block) and block[index + 1].lineno == anchor.end_lineno
-        later = shares_line and not isinstance(block[index + 1], ast.Import | ast.ImportFrom)
-        start, end, text = insertion_after(module, anchor, code, same_line=later)
+        start, end, text = insertion_after(module, anchor, code)
         if is_header_statement(anchor) and text.startswith(newline):
             text = newline + text
             following = module.source[end:]
@@ -660,7 +651,7 @@ class Importer:
             if name.id != bound or isinstance(name.ctx, ast.Store):
                 continue
             known = self._module.scope_of(name).lookup(bound)
-            if known is not None and known[0] is not scope:
+            if known is not None and known[0] is not scope and not known[0].is_class:
                 continue
             whole: ast.AST = name
             for _ in range(chain.count(".")):

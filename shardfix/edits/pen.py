@@ -13,7 +13,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from shardfix.edits import (
     NAMED,
@@ -34,6 +34,7 @@ from shardfix.edits import (
 from shardfix.edits.imports import Importer, Postponement
 from shardfix.edits.place import (
     HOLE,
+    Grouping,
     Refusal,
     context_of,
     grouping_of,
@@ -261,12 +262,8 @@ class _Session:
     def _range_around(self, node: ast.expr) -> tuple[int, int]:
         """The range that a replacement of ``node`` may change: its parentheses go with it."""
         parent = self._module.parent(node)
-        if (
-            isinstance(parent, ast.Call)
-            and isinstance(node, ast.GeneratorExp)
-            and node.end_col_offset == parent.end_col_offset
-        ):
-            return self._range_around(parent)  # it shares the parentheses of the call
+        if self._borrows_parentheses(node):
+            return self._module.span(cast("ast.Call", parent))
         if isinstance(node, ast.Starred):
             raise Refusal(f"line {node.lineno}: a starred expression cannot be replaced by itself")
         group = grouping_of(self._module, node)
@@ -436,7 +433,8 @@ class _Session:
         code = self._spelled(edit.code, node)
         context = context_of(self._module, node)
         group = grouping_of(self._module, node)
-        needed = self._needs_parentheses(context, code, group.start, group.end)
+        start, end = self._outline(node, group)
+        needed = self._needs_parentheses(context, code, start, end)
         if not group.pairs:
             return Replacement(code, needed, False)
         start, end = self._module.span(node)
@@ -456,7 +454,7 @@ class _Session:
         text = self._module.text(node)
         inner = needs_parentheses(f"({before}{HOLE}{after}\n)", text)
         outer = self._needs_parentheses(
-            context_of(self._module, node), whole.replace(HOLE, "x"), group.start, group.end
+            context_of(self._module, node), whole.replace(HOLE, "x"), *self._outline(node, group)
         )
         if not group.pairs:
             return Wrapping(before, after, inner, outer, False)
@@ -464,6 +462,20 @@ class _Session:
         gap = self._gaps(group.start, start, end, group.end)
         strip = not inner and group.pairs == 1 and not gap.strip("()") and "\n" not in text and "\r" not in text
         return Wrapping(before, after, False, outer, strip)
+
+    def _outline(self, node: ast.expr, group: Grouping) -> tuple[int, int]:
+        """The range that new code takes the place of."""
+        borrowed = 1 if self._borrows_parentheses(node) else 0
+        return group.start + borrowed, group.end - borrowed
+
+    def _borrows_parentheses(self, node: ast.expr) -> bool:
+        """Whether ``node`` is the generator in ``f(x for x in y)``, whose range holds the parentheses of the call."""
+        parent = self._module.parent(node)
+        return (
+            isinstance(parent, ast.Call)
+            and isinstance(node, ast.GeneratorExp)
+            and (node.end_lineno, node.end_col_offset) == (parent.end_lineno, parent.end_col_offset)
+        )
 
     def _gaps(self, outer_start: int, start: int, end: int, outer_end: int) -> str:
         return self._module.source[outer_start:start] + self._module.source[end:outer_end]

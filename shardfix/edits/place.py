@@ -154,6 +154,8 @@ def context_of(module: Module, node: ast.expr) -> str:
         if isinstance(parent, ast.Starred):
             return f"f({code})"
         return f"x[{code}]" if isinstance(parent, ast.Slice) else code
+    if not isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load):
+        return f"{HOLE} = x"
     match parent:
         case ast.Expr():
             return HOLE

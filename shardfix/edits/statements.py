@@ -133,8 +133,16 @@ def line_end(module: Module, node: ast.stmt) -> int:
     return found.start() if found else len(module.source)
 
 
-def insertion_after(module: Module, node: ast.stmt, code: str, *, same_line: bool = False) -> Lines:
-    """``code`` in lines of its own after ``node``; behind a semicolon where the block has no lines of its own."""
+def insertion_after(module: Module, node: ast.stmt, code: str) -> Lines:
+    """``code`` in lines of its own after ``node``; behind a semicolon where more than imports follows in its line."""
+    block = block_of(module, node)
+    index = next(index for index, item in enumerate(block) if item is node)
+    following = block[index + 1] if index + 1 < len(block) else None
+    same_line = (
+        following is not None
+        and following.lineno == node.end_lineno
+        and not isinstance(following, ast.Import | ast.ImportFrom)
+    )
     if same_line or not starts_line(module, block_of(module, node)[0]):
         if not _is_one_liner(code):
             raise Refusal(f"line {node.lineno}: the statement shares its line with others")

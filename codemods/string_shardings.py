@@ -117,6 +117,8 @@ class Conversion:
     reading: Reading
     guard: str = ""
     """Code of a name that may be None, in which case it stays None."""
+    raw: bool = False
+    """Whether ``spec`` is the whole code, and no spec that a mesh could be given to."""
 
     def code(self, sharding: str) -> str:
         """The code that takes the place of ``node``, given that of its sharding."""
@@ -261,6 +263,11 @@ def _convert_tree(
     node, reading = leaf.node, leaf.reading
     display = node if isinstance(node, ast.Tuple | ast.List) else None
     elements = display.elts if display is not None else []
+    if reading.kind is Kind.LIST and argument.parameter.name == "in_specs" and shape.kind == "arguments":
+        listed = _list_of_arguments(module, leaf, shape, argument)
+        if listed is not None:
+            yield listed
+            return
     if shape.is_array:
         if not reading.holds_leaves:
             yield _as_spec(module, leaf)
@@ -292,6 +299,27 @@ def _convert_tree(
         yield Problem(node, why, reading)
         return
     yield Problem(node, _ambiguous(argument, reading), reading)
+
+
+def _list_of_arguments(module: Module, leaf: Leaf, shape: Structure, argument: ShardingArgument) -> Conversion | None:
+    """A list of specs, one for each argument: the arguments of a call are a tuple, and JAX wants one here too."""
+    node = leaf.node
+    if not isinstance(node, ast.List):
+        return (
+            Conversion(node, f"tuple({module.text(node)})", leaf.reading, raw=True)
+            if leaf.reading.holds_leaves
+            else None
+        )
+    count = len(shape.parts) if shape.parts is not None else None
+    if not node.elts or (count != len(node.elts) and not leaf.reading.holds_leaves):
+        return None
+    parts = list(_convert_elements(module, node.elts, None, argument))
+    if any(isinstance(part, Problem) for part in parts):
+        return None
+    whole = substituted(module, node, {part.node: part.spec for part in parts if isinstance(part, Conversion)})
+    inner = whole[1:-1]
+    comma = "," if len(node.elts) == 1 and not inner.rstrip().endswith(",") else ""
+    return Conversion(node, f"({inner}{comma})", leaf.reading, raw=True)
 
 
 def _convert_elements(
@@ -381,7 +409,11 @@ class _Repair:
 
     def finding(self) -> Finding:
         at = situation(
-            self.module, self.argument.node, self.value, self._named_axes(), self.codemod.settings.target_jax
+            self.module,
+            self.argument.context(self.module),
+            self.value,
+            self._named_axes(),
+            self.codemod.settings.target_jax,
         )
         if self.argument.parameter.takes is Takes.SPEC:
             at = self._against_own_mesh(at, "mesh", 0)
@@ -394,7 +426,11 @@ class _Repair:
                 return self._unknown_axes(at)
             repair = corrected
             at = situation(
-                self.module, self.argument.node, self.value, repair._named_axes(), self.codemod.settings.target_jax
+                self.module,
+                self.argument.context(self.module),
+                self.value,
+                repair._named_axes(),
+                self.codemod.settings.target_jax,
             )
         return repair._at(at)
 
@@ -512,7 +548,8 @@ class _Repair:
                 assert isinstance(conversion.node, ast.Tuple | ast.List)
                 found[conversion.node] = self.module.text(conversion.node.elts[0])
             else:
-                found[conversion.node] = conversion.code(self._sharding_code(mesh, conversion.spec))
+                mesh_here = None if conversion.raw else mesh
+                found[conversion.node] = conversion.code(self._sharding_code(mesh_here, conversion.spec))
         return found
 
     def _replaced(self, mesh: MeshInView | None) -> tuple[Edit, ...]:

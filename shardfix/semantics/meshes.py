@@ -526,6 +526,10 @@ class MeshView:
         """The context that ``node`` runs in."""
         return self._context(node, 0)
 
+    def context_of_calls(self, function: ast.expr) -> Context:
+        """The contexts in which the function that an expression gives (a lambda, a ``partial(...)``) is called."""
+        return self._flow(function, 0)
+
     def _context(self, node: ast.AST, depth: int) -> Context:
         module = self.module
         legacy: ast.expr | None = None

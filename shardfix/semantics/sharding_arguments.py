@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.definitions import argument_for, direct_calls
 from shardfix.semantics.jax_api import Parameter, Takes, out_sharding_parameter, sharding_callables, sharding_parameters
-from shardfix.semantics.values import Array, Tree
+from shardfix.semantics.meshes import Context, mesh_view
+from shardfix.semantics.values import UNKNOWN, Array, Tree
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -53,6 +55,11 @@ class ShardingArgument:
     certain: bool = True
     """Whether the callee is certainly JAX's; False for a method of an object that is not in view."""
     call: Call | None = None
+
+    def context(self, module: Module) -> Context:
+        """The mesh contexts in which JAX gets the argument."""
+        view = mesh_view(module)
+        return view.context_of_calls(self.node) if self.is_partial else view.context(self.node)
 
     @property
     def name(self) -> str:
@@ -188,7 +195,10 @@ def is_array(module: Module, expression: ast.expr, depth: int = 0) -> bool | Non
             return _name_is_array(module, expression, depth)
         case ast.Attribute() if isinstance(module.value_of(expression), Array | Tree):
             return True
-    return True if isinstance(module.value_of(expression), Array) else None
+    value = module.value_of(expression)
+    if isinstance(value, Array):
+        return True
+    return None if isinstance(value, Tree) or value == UNKNOWN else False
 
 
 def _name_is_array(module: Module, name: ast.Name, depth: int) -> bool | None:
@@ -233,9 +243,6 @@ def _parameter_is_array(module: Module, argument: ast.arg, function: ast.AST) ->
 
 def _is_given_arrays(module: Module, argument: ast.arg, function: ast.AST) -> bool | None:
     """Whether the function is transformed by JAX, so that its parameters are traced, or is called with arrays in view."""
-    from shardfix.semantics.definitions import argument_for, direct_calls
-    from shardfix.semantics.meshes import mesh_view
-
     if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         calls = direct_calls(module, function)
         given = [argument_for(function, call, argument.arg) for call in calls]

@@ -82,11 +82,10 @@ def axis_kind(mesh: Mesh, axes: frozenset[str] | None, target_jax: str | None) -
 
 
 def situation(
-    module: Module, call: ast.AST, place: ast.AST, axes: frozenset[str] | None, target_jax: str | None
+    module: Module, context: Context, place: ast.AST, axes: frozenset[str] | None, target_jax: str | None
 ) -> Situation:
-    """The situation of a sharding over ``axes`` that is written at ``place`` and used by ``call``."""
+    """The situation of a sharding over ``axes`` that is written at ``place`` and used in ``context``."""
     view = mesh_view(module)
-    context = view.context(call)
     candidates = view.meshes(place)
     set_meshes = [mesh_view(where).mesh_of(mesh) or Mesh() for where, mesh in context.meshes]
     known = [name for mesh in (*set_meshes, *(item.mesh for item in candidates)) for name in mesh.axes or ()]

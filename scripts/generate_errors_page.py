@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from shardfix.codemod import all_codemods
 from shardfix.tracebacks import KnownError, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
@@ -34,12 +35,8 @@ def _section(error: KnownError) -> str:
         error.means,
     ]
     parts.append("\n".join(f"- {repair}" for repair in error.repairs))
-    if error.codemods:
-        parts.append(
-            "Repaired by " + ", ".join(f"`{name}`" for name in error.codemods) + ", where the text decides it."
-        )
-    else:
-        parts.append("No codemod repairs it: the choice is the author's.")
+    acting = [f"`{name}`" for name, codemod in all_codemods().items() if error.name in codemod.evidence]
+    parts.append(f"Codemods: {', '.join(acting)}." if acting else "No codemod acts on it: the choice is the author's.")
     return "\n\n".join(parts) + "\n"
 
 

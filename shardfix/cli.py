@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,6 +101,16 @@ def shardfix(
     check: Annotated[
         bool, typer.Option("--check", help="Show one line a finding; for CI.", rich_help_panel=MODE)
     ] = False,
+    traceback: Annotated[
+        str | None,
+        typer.Option(
+            "--traceback",
+            metavar="FILE",
+            help="Start from an error that JAX printed, in a log of any kind ('-' is standard input); PATHS is where the "
+            "sources are.",
+            rich_help_panel=MODE,
+        ),
+    ] = None,
     select: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,7 +167,12 @@ def shardfix(
     list_codemods: Annotated[bool, typer.Option("--list", help="List the codemods.", rich_help_panel=ABOUT)] = False,
     explain: Annotated[
         str | None,
-        typer.Option("--explain", metavar="NAME", help="Show the manual page of a codemod.", rich_help_panel=ABOUT),
+        typer.Option(
+            "--explain",
+            metavar="NAME",
+            help="Show the manual page of a codemod, or of an error that --traceback names.",
+            rich_help_panel=ABOUT,
+        ),
     ] = None,
     version: Annotated[
         bool,
@@ -176,8 +192,11 @@ def shardfix(
     err = Stream.on(sys.stderr.buffer, Color(color))
     available = all_codemods()
     if explain is not None:
-        from shardfix.reporters.catalogue import write_manual_page
+        from shardfix.reporters.catalogue import write_manual_page, write_page_of_error
+        from shardfix.tracebacks.known import table
 
+        if error := table().get(explain.strip()):
+            return lambda: write_page_of_error(error, available, out)
         name = codemod_named(explain, available)
         return lambda: write_manual_page(available[name], out)
     if list_codemods:
@@ -194,6 +213,13 @@ def shardfix(
         rank0_style=rank0_style,
     )
     request = Request(tuple(paths or (".",)), settings, _mode(diff, write, check))
+    if traceback is not None:
+        from shardfix.from_log import execute_on_log
+
+        if check:
+            raise UsageProblem("--check cannot be given together with --traceback")
+        log = _text_of(traceback)
+        return lambda: execute_on_log(log, request, out, err, as_json=output_format is OutputFormat.JSON)
     reporter = _reporter(output_format)(out, err, request.mode, quiet)
     if STDIN not in request.paths:
         if stdin_filename is not None:
@@ -214,6 +240,17 @@ def _mode(diff: bool, write: bool, check: bool) -> Mode:
     if write:
         return Mode.WRITE  # which shows the diff as well
     return Mode.CHECK if check else Mode.DIFF
+
+
+def _text_of(path: str) -> str:
+    """A log, whatever bytes are in it."""
+    try:
+        data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+    except OSError as error:
+        raise UsageProblem(f"cannot read '{path}': {error.strerror or error}") from None
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # what PowerShell's > writes
+        return data.decode("utf-16", errors="replace")
+    return data.decode(errors="replace")
 
 
 def _target(text: str | None) -> str | None:

@@ -9,8 +9,9 @@ from shardfix.reporters.base import Stream, Style
 
 if TYPE_CHECKING:
     from shardfix.codemod import Codemod
+    from shardfix.tracebacks import KnownError
 
-__all__ = ["write_list", "write_manual_page"]
+__all__ = ["write_list", "write_manual_page", "write_page_of_error"]
 
 
 def write_list(codemods: Mapping[str, type[Codemod]], out: Stream) -> int:
@@ -28,6 +29,15 @@ def write_manual_page(codemod: type[Codemod], out: Stream) -> int:
     out.line(out.paint(codemod.codemod_name(), Style.BOLD) + out.paint(_since(codemod), Style.DIM))
     out.line("")
     out.line(codemod.manual_page())
+    return 0
+
+
+def write_page_of_error(error: KnownError, codemods: Mapping[str, type[Codemod]], out: Stream) -> int:
+    """What is known of an error that JAX prints, and the codemods that act on it."""
+    from shardfix.tracebacks import explain
+
+    acting = [name for name, codemod in codemods.items() if error.name in codemod.evidence]
+    out.line(explain(error, acting).rstrip())
     return 0
 
 

@@ -13,7 +13,7 @@ from shardfix.reporters.base import Reporter, Stream, Style
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
 
-__all__ = ["TextReporter"]
+__all__ = ["TextReporter", "painted"]
 
 SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
 
@@ -26,7 +26,7 @@ class TextReporter(Reporter):
             for finding in outcome.findings:
                 self.out.line(_line(outcome.path, finding, self.out))
         elif outcome.after is not None:
-            self.out.raw(_painted(unified_diff(outcome.path, outcome.before, outcome.after), self.out))
+            self.out.raw(painted(unified_diff(outcome.path, outcome.before, outcome.after), self.out))
 
     def finish(self, outcomes: Sequence[FileOutcome], summary: Summary) -> None:
         self.out.file.flush()  # where both streams go to one place, the patch comes first
@@ -56,7 +56,8 @@ def _line(path: str, finding: ReportedFinding, stream: Stream) -> str:
     return f"{place}: {codemod}: {finding.message} {safety}"
 
 
-def _painted(patch: bytes, stream: Stream) -> bytes:
+def painted(patch: bytes, stream: Stream) -> bytes:
+    """A patch in colours, where the stream has them."""
     if not stream.colored:
         return patch
     styles = {b"-": Style.RED, b"+": Style.GREEN, b"@": Style.CYAN}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -44,8 +44,6 @@ class KnownError:
     summary: tuple[str, ...]
     """Sentences about the case at hand, with ``{fields}``, the most telling first."""
     repairs: tuple[str, ...]
-    codemods: tuple[str, ...]
-    """Names of the codemods that repair it."""
     patterns: tuple[Pattern, ...]
 
 
@@ -80,7 +78,6 @@ def _known_error(entry: Mapping[str, Any]) -> KnownError:
         means=" ".join(entry["means"].split()),
         summary=tuple(entry["summary"]),
         repairs=tuple(entry["repairs"]),
-        codemods=tuple(entry["codemods"]),
         patterns=tuple(map(_pattern, entry["match"])),
     )
 
@@ -98,8 +95,8 @@ def _pattern(entry: Mapping[str, Any]) -> Pattern:
     )
 
 
-def explain(error: KnownError, width: int = 88) -> str:
-    """The manual page of an error, as plain text."""
+def explain(error: KnownError, codemods: Sequence[str] = (), width: int = 88) -> str:
+    """The manual page of an error, as plain text; ``codemods`` are the names of those that act on it."""
 
     def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
         start = indent if first is None else first
@@ -113,6 +110,6 @@ def explain(error: KnownError, width: int = 88) -> str:
         "It means\n" + paragraph(error.means, "    "),
         "Repairs\n" + "\n".join(paragraph(repair, "      ", "    - ") for repair in error.repairs),
     ]
-    if error.codemods:
-        parts.append("Codemods\n" + paragraph(", ".join(error.codemods), "    "))
+    if codemods:
+        parts.append("Codemods\n" + paragraph(", ".join(codemods), "    "))
     return "\n\n".join(parts) + "\n"

@@ -33,7 +33,8 @@ After
 
     def device_put_replicated(x, devices):
         \"""Put a copy of each array of the pytree ``x`` on each device, along a new leading axis.\"""
-        sharding = NamedSharding(Mesh(devices, ("devices",)), PartitionSpec("devices"))
+        mesh = Mesh(devices, ("devices",))
+        sharding = NamedSharding(mesh, PartitionSpec("devices"))
         return jax.tree.map(lambda leaf: jax.device_put(jnp.stack([leaf] * len(devices)), sharding), x)
 
 
@@ -48,6 +49,7 @@ An import that the module does not use but others may import from it is reported
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
 _SHARDING = (
-    f'    sharding = {named("jax.sharding.NamedSharding")}({named("jax.sharding.Mesh")}(devices, ("devices",)), '
-    f'{named("jax.sharding.PartitionSpec")}("devices"))\n'
+    f'    mesh = {named("jax.sharding.Mesh")}(devices, ("devices",))\n'
+    f'    sharding = {named("jax.sharding.NamedSharding")}(mesh, {named("jax.sharding.PartitionSpec")}("devices"))\n'
 )
 _PUT = f"{named('jax.device_put')}({named('jax.numpy.stack')}"
 DEFINITIONS = {
@@ -95,6 +97,7 @@ class DevicePutReplicated(Codemod):
             for use in written_uses(module, old):
                 if module.is_compatibility_code(use):
                     continue
+                definition = definition.replace("    ", _indentation(module))
                 name = _free_name(module, function, definition)
                 insert = InsertDefinition(Range.of(use), name, definition.format(name=name))
                 edits = (insert, *replace_use(module, use, name))
@@ -113,6 +116,17 @@ class DevicePutReplicated(Codemod):
                     yield self.finding(
                         imported.alias, message, fix=Fix(edits, title="drop the import, which nothing uses")
                     )
+
+
+def _indentation(module: Module) -> str:
+    """What the file indents a function or class by; four blanks where it has none."""
+    for kind in (ast.FunctionDef, ast.ClassDef):
+        for node in module.nodes(kind):
+            first = node.body[0]
+            if node.col_offset == 0 and first.lineno > node.lineno and first.col_offset:
+                end = module.offset(first.lineno, first.col_offset)
+                return module.source[end - first.col_offset : end]
+    return "    "
 
 
 def _free_name(module: Module, function: str, definition: str) -> str:

@@ -64,6 +64,7 @@ from shardfix.edits import (
     Edit,
     KeywordToPositional,
     MoveImport,
+    RemoveStatement,
     RenameArgument,
     Replace,
     Wrap,
@@ -286,15 +287,17 @@ class Renames(Codemod):
     # Modules
 
     def _modules(self, module: Module, row: Name) -> Iterator[Finding]:
-        for name in module.imports_of(row.old):
+        for name in module.imports_of(row.old, f"{row.old}.*"):
             if module.is_compatibility_code(name.statement):
                 continue
             if not row.new:
                 if not _is_used(module, name, row.old):
-                    fix = Fix(
-                        (DropImport(Range.of(name.statement), name.bound),), title="drop the import, which nothing uses"
-                    )
+                    at = Range.of(name.statement)
+                    drop = RemoveStatement(at) if name.bound == "*" else DropImport(at, name.bound)
+                    fix = Fix((drop,), title="drop the import, which nothing uses")
                     yield self.finding(name.alias, f"the module {row.old} {row.fate}", fix=fix)
+                continue
+            if name.bound == "*":
                 continue
             message = f"the module {row.old} {row.fate}: {row.new} takes its place"
             if isinstance(name.statement, ast.ImportFrom):

@@ -490,6 +490,7 @@ def _scan(call: _Call) -> Value:
     for _ in range(3):
         result = call.apply(function, carry, element)
         after, stacked = _pair(result)
+        _note_disagreement(call, carry, _arrays(after))
         widened = _join_types(carry, _arrays(after))
         if widened == carry:
             break
@@ -498,6 +499,28 @@ def _scan(call: _Call) -> Value:
         carry = map_leaves(lambda leaf: UNKNOWN, carry)
         stacked = _pair(call.apply(function, carry, element))[1]
     return Sequence((carry, _stack(stacked)))
+
+
+def _note_disagreement(call: _Call, before: Value, after: Value, path: tuple[str | int, ...] = ()) -> None:
+    """Note where ``after`` certainly varies over a mesh axis that ``before`` certainly does not, inside a checked map."""
+    from shardfix.semantics.interpreter import Carry
+
+    if call.interpreter.checked is not True or not isinstance(call.node, ast.Call):
+        return
+    match before, after:
+        case Sequence(items=tuple() as a), Sequence(items=tuple() as b) if len(a) == len(b):
+            for position, (x, y) in enumerate(zip(a, b, strict=True)):
+                _note_disagreement(call, x, y, (*path, position))
+        case Dict(), Dict():
+            for key, x in before.items:
+                y = after.get(key)
+                if y is not None and isinstance(key, str | int):
+                    _note_disagreement(call, x, y, (*path, key))
+        case Array(), Array() if before.varying.at_most is not None:
+            axes = after.varying.at_least - before.varying.at_most
+            if axes:
+                api = call.name.rpartition(".")[2]
+                call.interpreter.trace.carries.append(Carry(call.environment.module, call.node, api, path, axes))
 
 
 def _pair(value: Value) -> tuple[Value, Value]:
@@ -523,7 +546,9 @@ def _loop(call: _Call) -> Value:
         return UNKNOWN
     carry = _arrays(init)
     for _ in range(3):
-        widened = _join_types(carry, _arrays(call.apply(body, *lead, carry)))
+        after = _arrays(call.apply(body, *lead, carry))
+        _note_disagreement(call, carry, after)
+        widened = _join_types(carry, after)
         if widened == carry:
             return carry
         carry = widened
@@ -554,6 +579,8 @@ def _cond(call: _Call) -> Value:
     if "operand" in call.keywords:
         operands = (call.keywords["operand"],)
     results = [_arrays(call.apply(branch, *operands)) for branch in (on_true, on_false)]
+    _note_disagreement(call, results[0], results[1])
+    _note_disagreement(call, results[1], results[0])
     return _over(join_all(results), predicate)
 
 

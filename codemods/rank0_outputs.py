@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Edit, InsertStatement, Replace, SetArgument, Wrap, named
-from shardfix.semantics.mapping import calls_in_view, other_users
+from shardfix.semantics.mapping import calls_in_view, is_named_at_map, other_users
 from shardfix.semantics.outputs import Output, Path, locate, map_call, outputs, path_text, specs_node
 from shardfix.semantics.values import Array, MapSite, Rank, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
@@ -202,8 +202,10 @@ class Rank0Outputs(Codemod):
     def _wrap_at_map(self, module: Module, fault: _Fault) -> Fix | None:
         """The function has other users, or is not in this file: give the output its axis where the function is mapped."""
         output = fault.output
-        call = map_call(output.site)
+        call, function = map_call(output.site), output.function
         if output.site.module is not module or call is None:
+            return None
+        if function is not None and not is_named_at_map(function, output.site):
             return None
         argument = call.argument("f", 0)
         if argument is None or not argument.direct:
@@ -211,17 +213,17 @@ class Rank0Outputs(Codemod):
         lifted = _lifted_code(fault)
         if lifted is None:
             return None
-        function = module.text(argument.value)
+        callee = module.text(argument.value)
         if isinstance(argument.value, ast.Lambda):
-            function = f"({function})"
+            callee = f"({callee})"
         if not output.path:
-            code = f"lambda *args: {lifted(f'{function}(*args)')}"
+            code = f"lambda *args: {lifted(f'{callee}(*args)')}"
             return Fix(
                 (Replace(Range.of(argument.value), code),), title="give the output an axis where the function is mapped"
             )
         if not isinstance(argument.value, ast.Name | ast.Attribute):
             return None
-        body = _wrapper_body(fault, function, lifted)
+        body = _wrapper_body(fault, callee, lifted)
         name = f"{argument.value.id if isinstance(argument.value, ast.Name) else argument.value.attr}_with_axes".lstrip(
             "_"
         )

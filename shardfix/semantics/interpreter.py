@@ -148,6 +148,9 @@ class Trace:
     carries: list[Carry] = field(default_factory=list)
     calls: dict[ast.Call, list[jax_calls.Evaluation]] = field(default_factory=dict)
     entered: set[ast.AST] = field(default_factory=set)
+    """Functions that were run, by whatever way."""
+    called: set[ast.AST] = field(default_factory=set)
+    """Functions that were run other than as the function of a map."""
 
 
 @dataclass(frozen=True)
@@ -670,9 +673,12 @@ class Interpreter:
         *,
         exact: bool,
         missing: Value = UNKNOWN,
+        mapped: bool = False,
     ) -> FunctionRun:
         """Run a function of the project; parameters that no argument is known for are like ``missing`` unless ``exact``."""
         node = function.node
+        if not mapped:
+            self.trace.called.add(node)
         if node in self._stack or len(self._stack) >= CALL_DEPTH:
             return FunctionRun(function, (), UNKNOWN)
         if not isinstance(node, ast.Lambda) and _is_generator(function.module, node):

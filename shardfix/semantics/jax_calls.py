@@ -1139,7 +1139,7 @@ def _run_unwrapped(
     while True:
         match function:
             case Function():
-                run = interpreter.run(function, blocks, keywords, exact=exact, missing=missing)
+                run = interpreter.run(function, blocks, keywords, exact=exact, missing=missing, mapped=True)
                 return (_arrays(run.result) if traced else run.result), run
             case Partial():
                 blocks = function.arguments + blocks

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.outputs import function_references, map_call
-from shardfix.semantics.values import Function, MapSite
+from shardfix.semantics.values import Function, MapSite, Partial, Transformed, Value
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["calls_in_view", "other_users"]
+__all__ = ["calls_in_view", "is_named_at_map", "other_users"]
 
 
 def other_users(function: Function, site: MapSite) -> list[ast.expr]:
@@ -26,13 +27,41 @@ def other_users(function: Function, site: MapSite) -> list[ast.expr]:
         return []
     mapped = _function_argument(site)
     inside = set(ast.walk(mapped)) if mapped is not None else set()
-    others = [node for node in function_references(function) if node not in inside and not _is_test_of_itself(module, node, function)]
+    others = [node for node in function_references(function) if node not in inside and not _is_recursive(module, node, function)]
+    if not is_named_at_map(function, site):
+        # The map's function is a parameter: what is handed on there is mapped there, unless it is also called on the way.
+        others = [node for node in others if not _is_handed_to_project(module, node)]
+        if not others and function.node in module.trace.called:
+            others = [mapped] if mapped is not None else [site.call]
     if not others and _is_used_elsewhere(function):
         return [mapped] if mapped is not None else [site.call]
     return others
 
 
-def _is_test_of_itself(module: Module, node: ast.expr, function: Function) -> bool:
+def is_named_at_map(function: Function, site: MapSite) -> bool:
+    """Whether the map itself names the function: not a parameter that stands for different functions in different calls."""
+    mapped = _function_argument(site)
+    if mapped is None:
+        return True
+    return any(value == function for value in _functions_behind(site.module.value_of(mapped)))
+
+
+def _functions_behind(value: Value) -> Iterator[Value]:
+    """The functions that a value is, seen through partial and transforms."""
+    while isinstance(value, Partial | Transformed):
+        value = value.function
+    yield value
+
+
+def _is_handed_to_project(module: Module, node: ast.expr) -> bool:
+    """Whether a reference is an argument of a call of a function of the project."""
+    parent = module.parent(node)
+    if isinstance(parent, ast.keyword):
+        parent = module.parent(parent)
+    return isinstance(parent, ast.Call) and parent.func is not node and module.definition(parent.func) is not None
+
+
+def _is_recursive(module: Module, node: ast.expr, function: Function) -> bool:
     """A recursive call inside the function's own body."""
     return any(ancestor is function.node for ancestor in module.ancestors(node))
 

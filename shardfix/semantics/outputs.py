@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.jax_calls import MAPS
-from shardfix.semantics.values import Constant, Dict, Function, Instance, MapSite, Sequence, Spec, Tree, Value, is_number
+from shardfix.semantics.interpreter import record_fields
+from shardfix.semantics.values import Class, Constant, Dict, Function, Instance, MapSite, Sequence, Spec, Tree, Value, is_number
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -106,9 +107,22 @@ def locate(module: Module, node: ast.expr | None, path: Path) -> ast.expr | None
                 )
             case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
                 node = next((keyword.value for keyword in keywords if keyword.arg == key), None)
+            case ast.Call() if isinstance(key, str):
+                node = _record_argument(module, node, key)
             case _:
                 return None
     return node
+
+
+def _record_argument(module: Module, call: ast.Call, name: str) -> ast.expr | None:
+    """The argument that sets the field ``name`` where a dataclass or NamedTuple of the project is made."""
+    found = module.definition(call.func)
+    if found is None or not isinstance(found[1], ast.ClassDef) or any(isinstance(given, ast.Starred) for given in call.args):
+        return None
+    names = [field for field, _ in record_fields(Class(found[0], found[1])) or ()]
+    if name in names[: len(call.args)]:
+        return call.args[names.index(name)]
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _display(module: Module, node: ast.expr | None) -> ast.expr | None:

@@ -57,15 +57,17 @@ class JitDevice(Codemod):
     deprecated = "0.4.0"
 
     def findings(self, module: Module) -> Iterator[Finding]:
+        reported: set[ast.expr] = set()
         for call in module.calls_to("jax.jit"):
             for name in ("device", "backend"):
                 argument = call.argument(name)
-                if argument is None or argument.name is None or argument.owner is not call.node:
+                if argument is None or argument.name is None or argument.value in reported:
                     continue
                 if isinstance(argument.value, ast.Constant) and argument.value.value is None:
                     continue
                 if module.is_compatibility_code(call.node):
                     continue
+                reported.add(argument.value)  # the arguments of a partial are those of its calls too
                 where = module.text(argument.value)
                 device = where if name == "device" else f"jax.local_devices(backend={where})[0]"
                 reason = (

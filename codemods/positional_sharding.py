@@ -146,14 +146,11 @@ def _fix(module: Module, call: Call) -> Fix:
     placement, whole = _follow(module, _constructed(module, call), call.node)
     edits: list[Edit] = [Replace(Range.of(whole), placement.code), *dropped_imports(module, [call.function])]
     safety = Safety.SAFE
-    parent = module.parent(whole)
-    if (
-        isinstance(parent, ast.Assign)
-        and len(parent.targets) == 1
-        and isinstance(target := parent.targets[0], ast.Name)
-    ):
+    target = _assigned_variable(module, whole)
+    if target is not None:
+        mesh = f"{target.id}.mesh"
         for use in _uses_of_variable(module, target):
-            derived, end = _follow(module, replace(placement, mesh=f"{target.id}.mesh"), use)
+            derived, end = _follow(module, replace(placement, mesh=mesh, devices=f"{mesh}.devices"), use)
             if end is not use:
                 edits.append(Replace(Range.of(end), derived.code))
             elif not _goes_to_jax(module, end):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter import Environment, Interpreter, Trace, static_environment
-from shardfix.semantics.jax_calls import MAPS, SHARDING_KEYWORDS
+from shardfix.semantics.interpreter.names import MAPS, SHARDING_KEYWORDS
 from shardfix.semantics.values import Function
 
 if TYPE_CHECKING:

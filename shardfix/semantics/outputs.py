@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.jax_calls import MAPS
-from shardfix.semantics.interpreter import record_fields
+from shardfix.semantics.interpreter.names import MAPS
+from shardfix.semantics.interpreter.records import record_fields
 from shardfix.semantics.values import Class, Constant, Dict, Function, Instance, MapSite, Sequence, Spec, Tree, Value, is_number
 
 if TYPE_CHECKING:

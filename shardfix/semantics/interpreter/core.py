@@ -1,18 +1,38 @@
 """The abstract interpreter: runs functions on what is known of their arguments.
 
 It never runs the user's code. What it cannot know it calls :data:`UNKNOWN`; what it calls known holds on every path.
-Work is bounded: past the budget everything is unknown.
-"""
+Work is bounded: past the budget everything is unknown."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from shardfix.semantics import jax_calls
+from shardfix.semantics.interpreter import jax_calls
+from shardfix.semantics.interpreter.maps import call_mapped
+from shardfix.semantics.interpreter.records import (
+    all_self_assignments,
+    has_decorator,
+    is_dataclass,
+    is_straight,
+    own_method,
+    reads_parameters_only,
+    record_fields,
+    self_assignments,
+)
+from shardfix.semantics.interpreter.shardings import (
+    add_specs,
+    entered_context,
+    field_default,
+    from_annotation,
+    known_attribute,
+)
+from shardfix.semantics.interpreter.trace import Environment, FunctionRun, ReturnFact, Trace
+from shardfix.semantics.interpreter.transforms import call_transformed
+from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.module import MUTATORS
 from shardfix.semantics.rank_rules import attribute, binary, compare, index, method, unary
 from shardfix.semantics.scopes import COMPREHENSIONS
@@ -27,7 +47,6 @@ from shardfix.semantics.values import (
     Instance,
     JaxObject,
     Mapped,
-    MapSite,
     ModuleValue,
     Number,
     Origin,
@@ -48,109 +67,22 @@ if TYPE_CHECKING:
     from shardfix.semantics.module import Module
     from shardfix.semantics.scopes import Binding, Scope
 
-__all__ = ["Carry", "Environment", "FunctionRun", "Interpreter", "MapRun", "ReturnFact", "Trace", "value_of"]
 
 BUDGET = 60_000
 """Expressions and statements evaluated for one entry before the rest is unknown."""
+
+
 CALL_DEPTH = 12
+
+
 EXPRESSION_DEPTH = 90
+
+
 LOOP_ROUNDS = 3
 
 
 class OutOfBudget(Exception):
     """Raised inside a run whose budget is used up; the entry's result is then unknown."""
-
-
-@dataclass(eq=False)
-class Environment:
-    """The values of one scope's names at one moment of a run. Names that are bound but not held here are unknown.
-
-    A *static* environment holds no moment: its names are evaluated on demand, joined over all their bindings.
-    """
-
-    module: Module
-    scope: Scope
-    parent: Environment | None
-    variables: dict[str, Value] = field(default_factory=dict)
-    static: bool = False
-
-    def lookup(self, name: str, interpreter: Interpreter) -> Value | None:
-        """The value of a name; None where it is not bound in any scope."""
-        environment: Environment | None = self
-        first = True
-        while environment is not None:
-            if first or not environment.scope.is_class:
-                if name in environment.scope.globals:
-                    return interpreter.global_value(environment.module, name)
-                if name in environment.variables:
-                    return environment.variables[name]
-                if name in environment.scope.bindings:
-                    if environment.static:
-                        return interpreter.static_value(environment, name)
-                    if environment.parent is None:
-                        return interpreter.global_value(environment.module, name)
-                    return UNKNOWN
-            first = False
-            environment = environment.parent
-        return None
-
-
-@dataclass(frozen=True)
-class ReturnFact:
-    """What one ``return`` gives (for a lambda: its body)."""
-
-    node: ast.expr | None
-    value: Value
-
-
-@dataclass(frozen=True)
-class FunctionRun:
-    """One run of a function of the project."""
-
-    function: Function
-    returns: tuple[ReturnFact, ...]
-    result: Value
-
-
-@dataclass(frozen=True)
-class MapRun:
-    """A mapped function run on its blocks: at the map (``arguments`` None), or at a call of the mapped function."""
-
-    site: MapSite
-    function: Value
-    arguments: tuple[Value, ...] | None
-    call: ast.Call | None
-    result: Value
-    run: FunctionRun | None
-    """The run of the function whose body gives the result; None where it is not one of the project."""
-    operands: Mapping[ast.Call, Value] = field(default_factory=dict)
-    """The array that each call in the run works on (its first argument, or the owner of the method)."""
-
-
-@dataclass(frozen=True)
-class Carry:
-    """A loop carry (or the results of a cond's branches) whose varying axes certainly do not agree, where JAX checks them."""
-
-    module: Module
-    call: ast.Call
-    api: str
-    """``scan``, ``while_loop``, ``fori_loop`` or ``cond``."""
-    path: tuple[str | int, ...]
-    axes: frozenset[str]
-    """The axes that one side varies over and the other does not."""
-
-
-@dataclass
-class Trace:
-    """What was seen while running: the maps, and the arguments of the calls of JAX's functions."""
-
-    maps: list[MapRun] = field(default_factory=list)
-    carries: list[Carry] = field(default_factory=list)
-    calls: dict[ast.Call, list[jax_calls.Evaluation]] = field(default_factory=dict)
-    entered: set[ast.AST] = field(default_factory=set)
-    """Functions that were run, by whatever way."""
-    called: set[ast.AST] = field(default_factory=set)
-    """Functions that were run other than as the function of a map."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +179,7 @@ class Interpreter:
                     value = _element(value, position)
                 return value
             case "with" if binding.value is not None and not binding.path:
-                return jax_calls.entered_context(self.evaluate(binding.value, environment))
+                return entered_context(self.evaluate(binding.value, environment))
         return UNKNOWN
 
     def _imported(self, module: Module, dotted: str) -> Value:
@@ -328,7 +260,7 @@ class Interpreter:
                 return known if known is not None else self._class_attribute(owner.cls, name, owner)
             case Class():
                 return self._class_attribute(owner, name, None)
-        special = jax_calls.attribute(owner, name)
+        special = known_attribute(owner, name)
         if special is not None:
             return special
         if isinstance(owner, Array | Tree):
@@ -343,11 +275,11 @@ class Interpreter:
             bindings = scope.bindings[name]
             if len(bindings) == 1 and isinstance(bindings[0].node, ast.FunctionDef):
                 return self._method(cls, bindings[0].node, owner)
-            if owner is not None and (is_dataclass(cls) or _self_assignments(cls, name)):
+            if owner is not None and (is_dataclass(cls) or self_assignments(cls, name)):
                 return UNKNOWN
             return self.static_value(Environment(cls.module, scope, None, static=True), name)
         if owner is not None:
-            assigned = _self_assignments(cls, name)
+            assigned = self_assignments(cls, name)
             if assigned:
                 return self._assigned_attribute(cls, assigned, owner)
         for base in cls.node.bases:
@@ -375,7 +307,9 @@ class Interpreter:
             bound = self.call(applied, (bound,), {}, environment, decorator, exact=True)
         return bound
 
-    def _assigned_attribute(self, cls: Class, assigned: list[tuple[ast.FunctionDef, ast.expr]], owner: Instance) -> Value:
+    def _assigned_attribute(
+        self, cls: Class, assigned: list[tuple[ast.FunctionDef, ast.expr]], owner: Instance
+    ) -> Value:
         """``self.name = value`` in ``__init__``, the one place that sets it."""
         if len(assigned) != 1 or assigned[0][0].name not in ("__init__", "setup", "__post_init__"):
             return UNKNOWN
@@ -387,14 +321,18 @@ class Interpreter:
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Value:
         owner = self.evaluate(node.value, environment)
         if isinstance(owner, BoundMethod) and owner.name == "at":
-            return BoundMethod(index(as_array(owner.owner), self._index(node.slice, environment)) or UNKNOWN, "at[]:" + "x")
+            return BoundMethod(
+                index(as_array(owner.owner), self._index(node.slice, environment)) or UNKNOWN, "at[]:" + "x"
+            )
         key = self.evaluate(node.slice, environment) if not isinstance(node.slice, ast.Slice) else UNKNOWN
         match owner:
             case Sequence():
                 if isinstance(node.slice, ast.Slice):
                     return self._sliced(owner, node.slice, environment)
-                return _element(owner, key.value) if isinstance(key, Constant) and isinstance(key.value, int) else (
-                    join_all(owner.items) if owner.items else owner.rest
+                return (
+                    _element(owner, key.value)
+                    if isinstance(key, Constant) and isinstance(key.value, int)
+                    else (join_all(owner.items) if owner.items else owner.rest)
                 )
             case Dict():
                 found = owner.get(key.value) if isinstance(key, Constant | Text) else None
@@ -404,7 +342,9 @@ class Interpreter:
             case Tree():
                 if isinstance(key, Text):
                     return owner
-                indexed = as_array(index(owner.leaf, self._index(node.slice, environment)) or Array(varying=owner.leaf.varying))
+                indexed = as_array(
+                    index(owner.leaf, self._index(node.slice, environment)) or Array(varying=owner.leaf.varying)
+                )
                 return Tree(as_array(join(indexed, owner.leaf)))
             case Spec(entries=tuple() as entries) if isinstance(key, Constant) and isinstance(key.value, int):
                 if -len(entries) <= key.value < len(entries) and entries[key.value] is not ...:
@@ -423,10 +363,14 @@ class Interpreter:
         return self.evaluate(node, environment)
 
     def _sliced(self, owner: Sequence, node: ast.Slice, environment: Environment) -> Value:
-        bounds = [None if part is None else self.evaluate(part, environment) for part in (node.lower, node.upper, node.step)]
+        bounds = [
+            None if part is None else self.evaluate(part, environment) for part in (node.lower, node.upper, node.step)
+        ]
         if owner.items is None:
             return owner
-        if all(bound is None or (isinstance(bound, Constant) and isinstance(bound.value, int | None)) for bound in bounds):
+        if all(
+            bound is None or (isinstance(bound, Constant) and isinstance(bound.value, int | None)) for bound in bounds
+        ):
             parts = [None if bound is None else bound.value for bound in bounds]  # type: ignore[attr-defined]
             return replace(owner, items=owner.items[slice(*parts)])
         return Sequence(None, owner.kind, join_all(owner.items) if owner.items else UNKNOWN)
@@ -462,9 +406,9 @@ class Interpreter:
                     items, complete = {}, False
                 continue
             name = self.evaluate(key, environment)
-            if isinstance(name, Text) and name.value is not None:
-                items[name.value] = value
-            elif isinstance(name, Constant) and isinstance(name.value, int | str | float | bool | None):
+            if (isinstance(name, Text) and name.value is not None) or (
+                isinstance(name, Constant) and isinstance(name.value, int | str | float | bool | None)
+            ):
                 items[name.value] = value
             else:
                 items, complete = {}, False
@@ -477,15 +421,21 @@ class Interpreter:
             case Sequence(), ast.Add(), Sequence() if left.kind == right.kind:
                 if left.items is not None and right.items is not None:
                     return replace(left, items=left.items + right.items)
-                return Sequence(None, left.kind, join(join_all(left.items or (left.rest,)), join_all(right.items or (right.rest,))))
+                return Sequence(
+                    None, left.kind, join(join_all(left.items or (left.rest,)), join_all(right.items or (right.rest,)))
+                )
             case Sequence(items=tuple() as items), ast.Mult(), Constant(value=int() as count):
-                return replace(left, items=items * count) if len(items) * max(count, 0) <= 64 else Sequence(None, left.kind, join_all(items))
+                return (
+                    replace(left, items=items * count)
+                    if len(items) * max(count, 0) <= 64
+                    else Sequence(None, left.kind, join_all(items))
+                )
             case Constant(value=int()), ast.Mult(), Sequence():
                 return self._repeated(right, left)
             case Sequence(), ast.Mult(), _:
                 return Sequence(None, left.kind, join_all(left.items) if left.items else left.rest)
             case Spec(), ast.Add(), Spec() | Sequence():
-                return jax_calls.add_specs(left, right)
+                return add_specs(left, right)
             case Text(value=str() as a), ast.Add(), Text(value=str() as b):
                 return Text(a + b)
             case Text(), _, _:
@@ -493,7 +443,7 @@ class Interpreter:
             case (Constant(), _, Constant()):
                 return _fold(node.op, left.value, right.value)
         if isinstance(left, Array | Tree) or isinstance(right, Array | Tree):
-            return self._note(binary(node.op, _plain(left), _plain(right)) or UNKNOWN, node, environment, left, right)
+            return self._note(binary(node.op, leaf_of(left), leaf_of(right)) or UNKNOWN, node, environment, left, right)
         if is_number(left) and is_number(right):
             return Number()
         return UNKNOWN
@@ -511,7 +461,12 @@ class Interpreter:
                 return Number()
             return unary(node.op, as_array(operand)) or UNKNOWN
         if isinstance(operand, Constant):
-            functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: operator.invert}
+            functions = {
+                ast.USub: operator.neg,
+                ast.UAdd: operator.pos,
+                ast.Not: operator.not_,
+                ast.Invert: operator.invert,
+            }
             try:
                 return Constant(functions[type(node.op)](operand.value))
             except (TypeError, KeyError):
@@ -538,7 +493,7 @@ class Interpreter:
             return Number()
         if any(isinstance(operand, Array | Tree) for operand in operands):
             if len(operands) == 2 and not isinstance(node.ops[0], ast.In | ast.NotIn):
-                return compare(node.ops[0], _plain(operands[0]), _plain(operands[1])) or UNKNOWN
+                return compare(node.ops[0], leaf_of(operands[0]), leaf_of(operands[1])) or UNKNOWN
             return Number()
         match operands, node.ops:
             case [Constant() | Text() as a, Constant() | Text() as b], [op] if type(op) in _COMPARISONS:
@@ -572,19 +527,26 @@ class Interpreter:
         return Text()
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, environment: Environment) -> Value:
-        kind = "list" if isinstance(node, ast.ListComp) else "generator" if isinstance(node, ast.GeneratorExp) else "set"
+        kind = (
+            "list" if isinstance(node, ast.ListComp) else "generator" if isinstance(node, ast.GeneratorExp) else "set"
+        )
         inner = Environment(environment.module, environment.module.scopes[node], environment, static=False)
         first = self.evaluate(node.generators[0].iter, environment)
-        if len(node.generators) == 1 and not node.generators[0].ifs and isinstance(first, Sequence) and first.items is not None:
+        if (
+            len(node.generators) == 1
+            and not node.generators[0].ifs
+            and isinstance(first, Sequence)
+            and first.items is not None
+        ):
             if len(first.items) <= 16:
                 items = []
                 for item in first.items:
                     self._bind(node.generators[0].target, item, inner)
                     items.append(self.evaluate(node.elt, inner))
                 return Sequence(tuple(items), kind)
-        self._bind(node.generators[0].target, jax_calls.iterated(first), inner)
+        self._bind(node.generators[0].target, iterated(first), inner)
         for generator in node.generators[1:]:
-            self._bind(generator.target, jax_calls.iterated(self.evaluate(generator.iter, inner)), inner)
+            self._bind(generator.target, iterated(self.evaluate(generator.iter, inner)), inner)
         return Sequence(None, kind, self.evaluate(node.elt, inner))
 
     def _dict_comprehension(self, node: ast.DictComp, environment: Environment) -> Value:
@@ -645,11 +607,15 @@ class Interpreter:
                 return self._instantiate(function, arguments, keywords, exact)
             case Instance():
                 called = self._class_attribute(function.cls, "__call__", function)
-                return self.call(called, arguments, keywords, environment, node, exact=exact) if called != UNKNOWN else UNKNOWN
+                return (
+                    self.call(called, arguments, keywords, environment, node, exact=exact)
+                    if called != UNKNOWN
+                    else UNKNOWN
+                )
             case Mapped():
-                return jax_calls.call_mapped(self, function, arguments, environment, node, exact)
+                return call_mapped(self, function, arguments, environment, node, exact)
             case Transformed():
-                return jax_calls.call_transformed(self, function, arguments, keywords, environment, node, exact, missing)
+                return call_transformed(self, function, arguments, keywords, environment, node, exact, missing)
             case JaxObject():
                 self._note_operand(node, arguments[0] if arguments else None)
                 result = jax_calls.call(self, function.dotted, arguments, keywords, environment, node, exact, missing)
@@ -657,11 +623,11 @@ class Interpreter:
             case BoundMethod():
                 owner = function.owner
                 self._note_operand(node, owner)
-                result = jax_calls.method(self, owner, function.name, arguments, keywords, environment, node, exact)
+                result = jax_calls.value_method(self, owner, function.name, arguments, keywords, environment, node, exact)
                 if result is None:
-                    plain = [_plain(argument) for argument in arguments]
-                    options = {name: _plain(value) for name, value in keywords.items()}
-                    result = method(_plain(owner), function.name, plain, options, exact_arguments=exact) or UNKNOWN
+                    plain = [leaf_of(argument) for argument in arguments]
+                    options = {name: leaf_of(value) for name, value in keywords.items()}
+                    result = method(leaf_of(owner), function.name, plain, options, exact_arguments=exact) or UNKNOWN
                 return self._note(result, node, environment, owner, *arguments)
         return UNKNOWN
 
@@ -718,7 +684,13 @@ class Interpreter:
     ) -> None:
         positional = [*parameters.posonlyargs, *parameters.args]
         outer = function.environment or Environment(function.module, function.module.module_scope, None, static=True)
-        defaults = dict(zip([argument.arg for argument in positional[len(positional) - len(parameters.defaults) :]], parameters.defaults, strict=True))
+        defaults = dict(
+            zip(
+                [argument.arg for argument in positional[len(positional) - len(parameters.defaults) :]],
+                parameters.defaults,
+                strict=True,
+            )
+        )
         defaults |= {
             argument.arg: default
             for argument, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
@@ -733,9 +705,11 @@ class Interpreter:
             elif exact and argument.arg in defaults:
                 value = self.evaluate(defaults[argument.arg], outer)
             elif missing != UNKNOWN:
-                value = join(missing, self.evaluate(defaults[argument.arg], outer)) if argument.arg in defaults else missing
+                value = (
+                    join(missing, self.evaluate(defaults[argument.arg], outer)) if argument.arg in defaults else missing
+                )
             else:
-                value = jax_calls.from_annotation(self, argument.annotation, outer)
+                value = from_annotation(self, argument.annotation, outer)
             environment.variables[argument.arg] = value
         for argument in parameters.kwonlyargs:
             if argument.arg in left:
@@ -743,7 +717,7 @@ class Interpreter:
             elif exact and argument.arg in defaults:
                 environment.variables[argument.arg] = self.evaluate(defaults[argument.arg], outer)
             else:
-                environment.variables[argument.arg] = jax_calls.from_annotation(self, argument.annotation, outer)
+                environment.variables[argument.arg] = from_annotation(self, argument.annotation, outer)
         if parameters.vararg is not None:
             extra = arguments[len(positional) :]
             rest = join_all((*extra, missing))
@@ -755,24 +729,28 @@ class Interpreter:
             if cls is not None and function.node in cls.body:
                 environment.variables["self"] = Instance(Class(function.module, cls))
 
-    def _instantiate(self, cls: Class, arguments: tuple[Value, ...], keywords: Mapping[str, Value], exact: bool) -> Value:
+    def _instantiate(
+        self, cls: Class, arguments: tuple[Value, ...], keywords: Mapping[str, Value], exact: bool
+    ) -> Value:
         fields = record_fields(cls)
         if fields is None:
-            init = _own_method(cls, "__init__")
+            init = own_method(cls, "__init__")
             if init is None or not exact:
                 return Instance(cls)
             attributes: dict[str, Value] = {}
             instance = Instance(cls)
-            scope_environment = Environment(cls.module, cls.module.scopes[init], Environment(cls.module, cls.module.module_scope, None, static=True))
+            scope_environment = Environment(
+                cls.module, cls.module.scopes[init], Environment(cls.module, cls.module.module_scope, None, static=True)
+            )
             function = Function(cls.module, init, scope_environment.parent, instance)
             self._bind_parameters(init.args, function, (instance, *arguments), keywords, scope_environment, exact)
-            for name, places in _all_self_assignments(cls).items():
-                if len(places) == 1 and places[0][0] is init and _is_straight(cls.module, places[0][1], init):
+            for name, places in all_self_assignments(cls).items():
+                if len(places) == 1 and places[0][0] is init and is_straight(cls.module, places[0][1], init):
                     value = self.evaluate(places[0][1], scope_environment)
-                    if value != UNKNOWN and _unassigned_locals(cls.module, places[0][1], init):
+                    if value != UNKNOWN and reads_parameters_only(cls.module, places[0][1], init):
                         attributes[name] = value
             return Instance(cls, tuple(attributes.items()))
-        if not exact or _own_method(cls, "__init__") is not None:
+        if not exact or own_method(cls, "__init__") is not None:
             return Instance(cls)
         environment = Environment(cls.module, cls.module.module_scope, None, static=True)
         attributes = {}
@@ -783,9 +761,9 @@ class Interpreter:
             elif name in given:
                 attributes[name] = given[name]
             elif default is not None:
-                attributes[name] = jax_calls.field_default(self, default, environment)
-        if _own_method(cls, "__post_init__") is not None:
-            for name in _all_self_assignments(cls):
+                attributes[name] = field_default(self, default, environment)
+        if own_method(cls, "__post_init__") is not None:
+            for name in all_self_assignments(cls):
                 attributes.pop(name, None)
         return Instance(cls, tuple((name, value) for name, value in attributes.items() if value != UNKNOWN))
 
@@ -806,7 +784,9 @@ class Interpreter:
     def _statement(self, node: ast.stmt, environment: Environment, returns: list[ReturnFact]) -> _Flow:
         match node:
             case ast.Return(value=value):
-                returns.append(ReturnFact(value, self.evaluate(value, environment) if value is not None else Constant(None)))
+                returns.append(
+                    ReturnFact(value, self.evaluate(value, environment) if value is not None else Constant(None))
+                )
                 return _Flow(False)
             case ast.Raise():
                 return _Flow(False)
@@ -822,15 +802,21 @@ class Interpreter:
                     self._bind(target, result, environment)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._bind(target, self.evaluate(value, environment), environment)
-            case ast.AugAssign(target=target, op=op, value=value):
+            case ast.AugAssign():
                 self._augment(node, environment)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 environment.variables[node.name] = self._defined(node, environment)
             case ast.ClassDef():
-                environment.variables[node.name] = Class(environment.module, node) if not node.decorator_list or is_dataclass(Class(environment.module, node)) else UNKNOWN
+                environment.variables[node.name] = (
+                    Class(environment.module, node)
+                    if not node.decorator_list or is_dataclass(Class(environment.module, node))
+                    else UNKNOWN
+                )
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
-                    name = alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
+                    name = alias.asname or (
+                        alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name
+                    )
                     for binding in environment.scope.bindings.get(name, ()):
                         if binding.node is alias:
                             environment.variables[name] = self._imported(environment.module, binding.dotted or "")
@@ -838,12 +824,16 @@ class Interpreter:
                 return self._branch(_truth(self.evaluate(test, environment)), body, orelse, environment, returns)
             case ast.For(target=target, iter=iterable, body=body, orelse=orelse):
                 source = self.evaluate(iterable, environment)
-                return self._loop(lambda: self._bind(target, jax_calls.iterated(source), environment), body, orelse, environment, returns, node)
+                return self._loop(
+                    lambda: self._bind(target, iterated(source), environment), body, orelse, environment, returns, node
+                )
             case ast.While(test=test, body=body, orelse=orelse):
-                return self._loop(lambda: self.evaluate(test, environment) and None, body, orelse, environment, returns, node)
+                return self._loop(
+                    lambda: self.evaluate(test, environment) and None, body, orelse, environment, returns, node
+                )
             case ast.With(items=items, body=body):
                 for item in items:
-                    entered = jax_calls.entered_context(self.evaluate(item.context_expr, environment))
+                    entered = entered_context(self.evaluate(item.context_expr, environment))
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, entered, environment)
                 return self._block(body, environment, returns)
@@ -918,7 +908,12 @@ class Interpreter:
                     environment.variables[name] = UNKNOWN
 
     def _branch(
-        self, truth: bool | None, body: list[ast.stmt], orelse: list[ast.stmt], environment: Environment, returns: list[ReturnFact]
+        self,
+        truth: bool | None,
+        body: list[ast.stmt],
+        orelse: list[ast.stmt],
+        environment: Environment,
+        returns: list[ReturnFact],
     ) -> _Flow:
         if truth is True:
             return self._block(body, environment, returns)
@@ -937,7 +932,13 @@ class Interpreter:
         return _Flow(first.falls_through or second.falls_through, first.breaks or second.breaks)
 
     def _loop(
-        self, bind: Any, body: list[ast.stmt], orelse: list[ast.stmt], environment: Environment, returns: list[ReturnFact], node: ast.stmt
+        self,
+        bind: Any,
+        body: list[ast.stmt],
+        orelse: list[ast.stmt],
+        environment: Environment,
+        returns: list[ReturnFact],
+        node: ast.stmt,
     ) -> _Flow:
         for _ in range(LOOP_ROUNDS):
             before = dict(environment.variables)
@@ -990,7 +991,12 @@ class Interpreter:
             breaks = breaks or flow.breaks
             if flow.falls_through or flow.breaks:
                 ends.append(environment.variables)
-        whole = bool(cases) and isinstance(cases[-1].pattern, ast.MatchAs) and cases[-1].pattern.pattern is None and cases[-1].guard is None
+        whole = (
+            bool(cases)
+            and isinstance(cases[-1].pattern, ast.MatchAs)
+            and cases[-1].pattern.pattern is None
+            and cases[-1].guard is None
+        )
         if whole:
             ends.pop(0)
         environment.variables = ends[0] if ends else before
@@ -1018,8 +1024,12 @@ class Interpreter:
     def _note(self, value: Value, node: ast.expr, environment: Environment, *causes: Value) -> Value:
         """Say where an array comes from, so that a message can."""
         if isinstance(value, Array) and value.origin is None and isinstance(node, ast.expr):
-            cause = next((known.origin for known in causes if isinstance(known, Array) and known.origin is not None), None)
-            return replace(value, origin=Origin(environment.module.path, node.lineno, environment.module.text(node), cause))
+            cause = next(
+                (known.origin for known in causes if isinstance(known, Array) and known.origin is not None), None
+            )
+            return replace(
+                value, origin=Origin(environment.module.path, node.lineno, environment.module.text(node), cause)
+            )
         return value
 
 
@@ -1047,6 +1057,7 @@ _EXPRESSIONS: dict[type, Any] = {
     ast.Call: Interpreter._call_expression,
 }
 
+
 _COMPARISONS: dict[type, Any] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -1055,6 +1066,8 @@ _COMPARISONS: dict[type, Any] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+
+
 _OPERATORS: dict[type, Any] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -1063,8 +1076,17 @@ _OPERATORS: dict[type, Any] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+
+
 _TRANSPARENT_DECORATORS = frozenset(
-    {"functools.wraps", "typing.no_type_check", "typing.overload", "typing.final", "functools.lru_cache", "functools.cache"}
+    {
+        "functools.wraps",
+        "typing.no_type_check",
+        "typing.overload",
+        "typing.final",
+        "functools.lru_cache",
+        "functools.cache",
+    }
 )
 
 
@@ -1085,92 +1107,15 @@ def static_environment(module: Module, scope: Scope) -> Environment:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         cls = module.parent(node)
         parameters = [*node.args.posonlyargs, *node.args.args]
-        if isinstance(cls, ast.ClassDef) and parameters and not _has_decorator(node, "staticmethod", "classmethod"):
+        if isinstance(cls, ast.ClassDef) and parameters and not has_decorator(node, "staticmethod", "classmethod"):
             environment.variables[parameters[0].arg] = Instance(Class(module, cls))
         interpreter = Interpreter()
         for parameter in (*parameters, *node.args.kwonlyargs):
             if parameter.annotation is not None and parent is not None:
-                known = jax_calls.from_annotation(interpreter, parameter.annotation, parent)
+                known = from_annotation(interpreter, parameter.annotation, parent)
                 if known != UNKNOWN and len(scope.bindings.get(parameter.arg, ())) == 1:
                     environment.variables[parameter.arg] = known
     return environment
-
-
-def is_dataclass(cls: Class) -> bool:
-    """Whether a class is made by ``@dataclass`` (of dataclasses, flax.struct, chex ...)."""
-    return any("dataclass" in ast.unparse(decorator) for decorator in cls.node.decorator_list)
-
-
-def record_fields(cls: Class) -> list[tuple[str, ast.expr | None]] | None:
-    """The fields of a dataclass or NamedTuple with their defaults, in order; None for other classes."""
-    bases = {ast.unparse(base).rpartition(".")[2] for base in cls.node.bases}
-    if not is_dataclass(cls) and "NamedTuple" not in bases:
-        return None
-    if is_dataclass(cls) and cls.node.bases:
-        return None
-    return [
-        (statement.target.id, statement.value)
-        for statement in cls.node.body
-        if isinstance(statement, ast.AnnAssign)
-        and isinstance(statement.target, ast.Name)
-        and "ClassVar" not in ast.unparse(statement.annotation)
-    ]
-
-
-def _has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:
-    return any(isinstance(decorator, ast.Name) and decorator.id in names for decorator in node.decorator_list)
-
-
-def _own_method(cls: Class, name: str) -> ast.FunctionDef | None:
-    return next((node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
-
-
-def _all_self_assignments(cls: Class) -> dict[str, list[tuple[ast.FunctionDef, ast.expr]]]:
-    """Where ``self.name`` is set in the methods of a class: the method and the value, for plain single assignments.
-
-    Other ways to set it (augmented, unpacked, deleted) count as a second place, so that the attribute is not known.
-    """
-    found: dict[str, list[tuple[ast.FunctionDef, ast.expr]]] = {}
-    for function in cls.node.body:
-        if not isinstance(function, ast.FunctionDef) or not function.args.args:
-            continue
-        own = function.args.args[0].arg
-        for node in ast.walk(function):
-            match node:
-                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr=attr)], value=value) if name == own:
-                    found.setdefault(attr, []).append((function, value))
-                case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id=name), attr=attr), value=ast.expr() as value) if name == own:
-                    found.setdefault(attr, []).append((function, value))
-        plain = {id(node) for places in found.values() for _, node in places}
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign | ast.AnnAssign) and id(node.value) in plain:
-                continue
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For) else []
-            for target in targets:
-                for inner in ast.walk(target):
-                    if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == own:
-                        found.setdefault(inner.attr, []).append((function, ast.Constant(None)))
-                        found[inner.attr].append((function, ast.Constant(None)))
-    return found
-
-
-def _self_assignments(cls: Class, name: str) -> list[tuple[ast.FunctionDef, ast.expr]]:
-    return _all_self_assignments(cls).get(name, [])
-
-
-def _is_straight(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
-    """Whether a statement of ``function`` runs whenever the function does."""
-    return module.parent(module.statement(value)) is function
-
-
-def _unassigned_locals(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
-    """Whether an expression reads parameters and outer names only, none that the function assigns."""
-    scope = module.scopes[function]
-    return all(
-        all(binding.kind == "parameter" for binding in scope.bindings.get(node.id, ()))
-        for node in ast.walk(value)
-        if isinstance(node, ast.Name)
-    )
 
 
 def _is_generator(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -1206,10 +1151,6 @@ def _entry_value(entry: Any) -> Value:
     if isinstance(entry, tuple):
         return Sequence(tuple(Text(name) for name in entry))
     return Text(entry)
-
-
-def _plain(value: Value) -> Value:
-    return value.leaf if isinstance(value, Tree) else value
 
 
 def _truth(value: Value) -> bool | None:

@@ -1,0 +1,18 @@
+"""The abstract interpreter, a reader's path: ``core`` runs code, ``trace`` is what it leaves behind, ``jax_calls`` and its
+sister modules know what calls outside the project give, ``maps`` runs mapped functions on their blocks."""
+
+from shardfix.semantics.interpreter.core import Interpreter, static_environment, value_of
+from shardfix.semantics.interpreter.trace import Carry, Environment, Evaluation, FunctionRun, MapRun, ReturnFact, Trace
+
+__all__ = [
+    "Carry",
+    "Environment",
+    "Evaluation",
+    "FunctionRun",
+    "Interpreter",
+    "MapRun",
+    "ReturnFact",
+    "Trace",
+    "static_environment",
+    "value_of",
+]

@@ -1,0 +1,238 @@
+"""shard_map and smap: sites, blocks, and the runs of mapped functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardfix.semantics.interpreter.names import SAME_CALL
+from shardfix.semantics.interpreter.shardings import axis_names
+from shardfix.semantics.interpreter.trace import Environment, FunctionRun, MapRun
+from shardfix.semantics.interpreter.trees import arrays, leaf_of
+from shardfix.semantics.values import (
+    INVARIANT,
+    UNKNOWN,
+    UNKNOWN_VARYING,
+    Array,
+    Constant,
+    Dict,
+    Function,
+    Instance,
+    JaxObject,
+    Mapped,
+    MapSite,
+    Mesh,
+    Partial,
+    Rank,
+    Sequence,
+    Spec,
+    Text,
+    Transformed,
+    Tree,
+    Value,
+    Varying,
+    as_array,
+    is_number,
+    map_leaves,
+)
+
+if TYPE_CHECKING:
+    from shardfix.semantics.interpreter.core import Interpreter
+    from shardfix.semantics.module import Module
+
+
+def evaluate_map(
+    interpreter: Interpreter,
+    name: str,
+    arguments: tuple[Value, ...],
+    keywords: Mapping[str, Value],
+    environment: Environment,
+    node: ast.expr,
+    exact: bool,
+) -> Value:
+    options = dict(keywords)
+    function = arguments[0] if arguments else options.pop("f", None)
+    if name == "jax.experimental.shard_map.shard_map":
+        for key, value in zip(("mesh", "in_specs", "out_specs", "check_rep", "auto"), arguments[1:], strict=False):
+            options.setdefault(key, value)
+    if function is None:
+        return Partial(JaxObject(name), (), tuple(options.items())) if exact else UNKNOWN
+    where = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    if not isinstance(node, ast.Call):
+        ast.copy_location(where, node)
+    site = map_site(name, options, environment.module, where, exact)
+    mapped = Mapped(site, function)
+    run_mapped(interpreter, mapped, None, environment, node, None)
+    return mapped
+
+
+def map_site(name: str, options: Mapping[str, Value], module: Module, node: ast.Call, exact: bool) -> MapSite:
+    """What is known of a call of shard_map or smap."""
+    mesh = options.get("mesh", UNKNOWN)
+    if name == "jax.smap":
+        axis = options.get("axis_name", UNKNOWN)
+        manual = frozenset({axis.value}) if isinstance(axis, Text) and axis.value is not None else None
+        in_specs = _axes_to_specs(options.get("in_axes", UNKNOWN), axis)
+        out_specs = _axes_to_specs(options.get("out_axes", UNKNOWN), axis)
+        return MapSite(module, node, name, mesh, in_specs, out_specs, manual, True)
+    check = options.get("check_vma", options.get("check_rep"))
+    checked = (
+        True
+        if check is None and exact
+        else check.value
+        if isinstance(check, Constant) and isinstance(check.value, bool)
+        else None
+    )
+    names = options.get("axis_names")
+    manual = None
+    if names is None and exact and "auto" not in options:
+        manual = frozenset(mesh.axes) if isinstance(mesh, Mesh) and mesh.axes is not None else None
+    elif isinstance(names, Sequence) and names.items:
+        known = axis_names(names)
+        manual = frozenset(known) if known is not None else None
+    in_specs = options.get("in_specs", UNKNOWN)
+    return MapSite(module, node, name, mesh, in_specs, options.get("out_specs", UNKNOWN), manual, checked)
+
+
+def _axes_to_specs(axes: Value, name: Value) -> Value:
+    match axes:
+        case Constant(value=None):
+            return Spec(())
+        case Constant(value=int() as position) if not isinstance(position, bool):
+            entry = name.value if isinstance(name, Text) and name.value is not None else ...
+            return Spec((*((None,) * max(position, 0)), entry))  # negative axes are taken for 0 by JAX
+        case Sequence(items=tuple() as items):
+            return replace(axes, items=tuple(_axes_to_specs(item, name) for item in items))
+        case Dict():
+            return replace(axes, items=tuple((key, _axes_to_specs(item, name)) for key, item in axes.items))
+    return UNKNOWN
+
+
+def block(spec: Value, argument: Value, checked: bool | None = None) -> Value:
+    """The block of an argument that the mapped function sees: ``spec`` may be a prefix of the argument's tree."""
+    match spec, argument:
+        case Constant(value=None), _:
+            return argument if argument != UNKNOWN else UNKNOWN
+        case Sequence(items=tuple() as specs), Sequence(items=tuple() as items) if len(specs) == len(items):
+            return replace(argument, items=tuple(map(block, specs, items)))
+        case Sequence(items=tuple() as specs), _:
+            return replace(spec, items=tuple(block(inner, UNKNOWN) for inner in specs))
+        case Dict(), Dict():
+            return replace(
+                argument, items=tuple((key, block(spec.get(key) or UNKNOWN, item)) for key, item in argument.items)
+            )
+        case Dict(), _:
+            return replace(spec, items=tuple((key, block(inner, UNKNOWN)) for key, inner in spec.items))
+        case _, Sequence() | Dict() | Instance():
+            return map_leaves(lambda leaf: block(spec, leaf), argument)
+    axes = spec.axes if isinstance(spec, Spec) else None
+    length = len(spec.entries) if isinstance(spec, Spec) and spec.entries is not None else 0
+    varying = Varying.over(axes) if axes is not None else UNKNOWN_VARYING
+    leaf = leaf_of(argument)
+    if isinstance(leaf, Array) or is_number(leaf):
+        array = as_array(leaf)
+        known = Array(Rank(max(array.rank.low, length), array.rank.high), varying.union(array.varying))
+        if known.rank.high is not None and known.rank.high < known.rank.low:
+            known = replace(known, rank=array.rank)
+        return Tree(known) if isinstance(argument, Tree) else known
+    if isinstance(argument, Text | JaxObject | Function):
+        return UNKNOWN
+    return Tree(Array(Rank(length), varying))
+
+
+def run_mapped(
+    interpreter: Interpreter,
+    mapped: Mapped,
+    arguments: tuple[Value, ...] | None,
+    environment: Environment,
+    node: ast.expr,
+    call_node: ast.Call | None,
+    exact: bool = True,
+) -> Value:
+    """Run a mapped function on its blocks and note the run; gives the outputs as they leave the function."""
+    site = mapped.site
+    specs = site.in_specs
+    missing: Value = UNKNOWN
+    blocks: tuple[Value, ...]
+    if arguments is None or not exact:
+        exact = isinstance(specs, Sequence) and specs.items is not None
+        if isinstance(specs, Sequence) and specs.items is not None:
+            blocks = tuple(block(spec, UNKNOWN) for spec in specs.items)
+        else:
+            blocks, missing = (), block(specs, UNKNOWN)
+    elif isinstance(specs, Sequence) and specs.items is not None and len(specs.items) == len(arguments):
+        blocks = tuple(map(block, specs.items, arguments))
+    else:
+        blocks = tuple(block(specs if not isinstance(specs, Sequence) else UNKNOWN, argument) for argument in arguments)
+    outer = interpreter.checked, interpreter.operands
+    operands: dict[ast.Call, Value] = {}
+    interpreter.checked, interpreter.operands = site.checked, operands
+    try:
+        result, run = _run_unwrapped(interpreter, mapped.function, blocks, environment, node, exact, missing)
+    finally:
+        interpreter.checked, interpreter.operands = outer
+    interpreter.trace.maps.append(MapRun(site, mapped.function, arguments, call_node, result, run, operands))
+    return result
+
+
+def _run_unwrapped(
+    interpreter: Interpreter,
+    function: Value,
+    blocks: tuple[Value, ...],
+    environment: Environment,
+    node: ast.expr,
+    exact: bool,
+    missing: Value,
+) -> tuple[Value, FunctionRun | None]:
+    """Run ``function``, and say which function of the project it is, seen through partial, jit and their like."""
+    keywords: dict[str, Value] = {}
+    traced = False
+    while True:
+        match function:
+            case Function():
+                run = interpreter.run(function, blocks, keywords, exact=exact, missing=missing, mapped=True)
+                return (arrays(run.result) if traced else run.result), run
+            case Partial():
+                blocks = function.arguments + blocks
+                keywords = {**dict(function.keywords), **keywords}
+                function = function.function
+            case Transformed(transform=transform) if transform in SAME_CALL and transform != "jax.custom_gradient":
+                traced = True
+                function = function.function
+            case _:
+                return interpreter.call(
+                    function, blocks, keywords, environment, node, exact=exact, missing=missing
+                ), None
+
+
+def call_mapped(
+    interpreter: Interpreter,
+    mapped: Mapped,
+    arguments: tuple[Value, ...],
+    environment: Environment,
+    node: ast.expr,
+    exact: bool,
+) -> Value:
+    """The result of calling a mapped function: its outputs put together again, which changes no rank."""
+    call_node = node if isinstance(node, ast.Call) else None
+    result = run_mapped(interpreter, mapped, arguments, environment, node, call_node, exact)
+    outside = INVARIANT
+    for argument in arguments:
+        if isinstance(argument, Array | Tree):
+            outside = outside.union(as_array(argument).varying)
+    nested = Varying(frozenset(), outside.at_most)
+    manual = mapped.site.axis_names
+    if nested.at_most is not None and manual is not None:
+        nested = Varying(frozenset(), nested.at_most - manual)
+    return map_leaves(lambda leaf: _gathered(leaf, nested, interpreter), arrays(result))
+
+
+def _gathered(leaf: Value, varying: Varying, interpreter: Interpreter) -> Value:
+    match leaf:
+        case Array():
+            return replace(leaf, varying=varying, reduced=frozenset())
+        case Tree():
+            return Tree(replace(leaf.leaf, varying=varying, reduced=frozenset()))
+    return leaf

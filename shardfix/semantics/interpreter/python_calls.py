@@ -1,0 +1,230 @@
+"""Calls of builtins and of the standard library."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from shardfix.semantics import rank_rules
+from shardfix.semantics.interpreter.special import SpecialCall
+from shardfix.semantics.interpreter.trees import iterated, leaf_of
+from shardfix.semantics.values import (
+    UNKNOWN,
+    Array,
+    Constant,
+    Dict,
+    Function,
+    Instance,
+    Number,
+    Partial,
+    Sequence,
+    Spec,
+    Text,
+    Tree,
+    Value,
+    as_array,
+    is_number,
+    join,
+)
+
+
+def _partial(call: SpecialCall) -> Value:
+    if not call.arguments or not call.exact:
+        return UNKNOWN
+    return Partial(call.arguments[0], call.arguments[1:], tuple(call.keywords.items()))
+
+
+def _len(call: SpecialCall) -> Value:
+    match call.arguments[:1]:
+        case (Sequence(items=tuple() as items),):
+            return Constant(len(items))
+        case (Dict(complete=True) as known,):
+            return Constant(len(known.items))
+        case (Spec(entries=tuple() as entries),):
+            return Constant(len(entries))
+    return Number()
+
+
+def _tuple_or_list(call: SpecialCall) -> Value:
+    kind = call.name.rpartition(".")[2]
+    if not call.arguments:
+        return Sequence((), kind)
+    match call.arguments[0]:
+        case Sequence() as known:
+            return replace(known, kind=kind)
+        case Spec(entries=tuple() as entries) if ... not in entries:
+            return Sequence(tuple(_from_entry(entry) for entry in entries), kind)
+        case Array() | Tree() | Dict() as known:
+            return Sequence(None, kind, iterated(known))
+    return Sequence(None, kind)
+
+
+def _from_entry(entry: Any) -> Value:
+    if isinstance(entry, tuple):
+        return Sequence(tuple(map(Text, entry)))
+    return Constant(None) if entry is None else Text(entry)
+
+
+def _dict(call: SpecialCall) -> Value:
+    items: dict[Any, Value] = {}
+    complete = call.exact
+    if call.arguments:
+        known = call.arguments[0]
+        if isinstance(known, Dict):
+            items.update(known.items)
+            complete = complete and known.complete
+        else:
+            complete = False
+    items.update(call.keywords)
+    return Dict(tuple(items.items()), complete)
+
+
+def _range(call: SpecialCall) -> Value:
+    bounds = [argument.value for argument in call.arguments if isinstance(argument, Constant)]
+    if len(bounds) == len(call.arguments) and all(isinstance(bound, int) for bound in bounds) and 1 <= len(bounds) <= 3:
+        try:
+            numbers = range(*bounds)
+        except ValueError:
+            return UNKNOWN
+        if len(numbers) <= 16:
+            return Sequence(tuple(map(Constant, numbers)), "range")
+    return Sequence(None, "range", Number())
+
+
+def _zip(call: SpecialCall) -> Value:
+    known = [argument.items if isinstance(argument, Sequence) else None for argument in call.arguments]
+    lists = [items for items in known if items is not None]
+    if lists and len(lists) == len(known) and len({len(items) for items in lists}) == 1:
+        return Sequence(tuple(Sequence(tuple(row)) for row in zip(*lists, strict=True)), "list")
+    return Sequence(None, "list", Sequence(tuple(map(iterated, call.arguments))))
+
+
+def _enumerate(call: SpecialCall) -> Value:
+    if not call.arguments:
+        return UNKNOWN
+    match call.arguments[0]:
+        case Sequence(items=tuple() as items) if len(call.arguments) == 1:
+            return Sequence(tuple(Sequence((Constant(i), item)) for i, item in enumerate(items)), "list")
+    return Sequence(None, "list", Sequence((Number(), iterated(call.arguments[0]))))
+
+
+def _builtin_map(call: SpecialCall) -> Value:
+    if len(call.arguments) != 2:
+        return Sequence(None, "list")
+    function, source = call.arguments
+    if isinstance(source, Sequence) and source.items is not None and len(source.items) <= 16:
+        return Sequence(tuple(call.apply(function, item) for item in source.items), "list")
+    return Sequence(None, "list", call.apply(function, iterated(source)))
+
+
+def _number(call: SpecialCall) -> Value:
+    name = call.name.rpartition(".")[2]
+    match call.arguments:
+        case (Constant(value=int() | float() | bool() as known),) if len(call.arguments) == 1 and not call.keywords:
+            try:
+                return Constant({"int": int, "float": float, "bool": bool, "abs": abs}[name](known))
+            except (KeyError, ValueError, OverflowError):
+                return Number()
+    if name == "abs" and call.arguments and isinstance(call.arguments[0], Array | Tree):
+        return as_array(call.arguments[0])
+    return Number()
+
+
+def _sum(call: SpecialCall) -> Value:
+    if not call.arguments:
+        return UNKNOWN
+    source = call.arguments[0]
+    start = call.get("start", 1) or Constant(0)
+    if isinstance(source, Sequence) and source.items is not None and len(source.items) <= 32:
+        total = start
+        for item in source.items:
+            total = rank_rules.binary(ast.Add(), leaf_of(total), leaf_of(item)) or (
+                Number() if is_number(total) and is_number(item) else UNKNOWN
+            )
+        return total
+    item = iterated(source)
+    if is_number(item) and is_number(start):
+        return Number()
+    if isinstance(item, Array) and isinstance(source, Array):
+        return item if item.rank.low > 0 or item.rank.exact == 0 else UNKNOWN
+    if isinstance(item, Array) and isinstance(
+        source, Sequence
+    ):  # of unknown length: perhaps none, then the start alone
+        return join(rank_rules.binary(ast.Add(), leaf_of(start), item) or UNKNOWN, start)
+    return UNKNOWN
+
+
+def _extreme(call: SpecialCall) -> Value:
+    return Number() if call.arguments and all(map(is_number, call.arguments)) else UNKNOWN
+
+
+def _isinstance(call: SpecialCall) -> Value:
+    return Number()
+
+
+def _text(call: SpecialCall) -> Value:
+    return Text()
+
+
+def _nothing(call: SpecialCall) -> Value:
+    return Constant(None)
+
+
+def _count(call: SpecialCall) -> Value:
+    return Number()
+
+
+def _devices(call: SpecialCall) -> Value:
+    return Sequence(None, "list")
+
+
+def _replace(call: SpecialCall) -> Value:
+    if call.arguments and isinstance(call.arguments[0], Instance):
+        known = dict(call.arguments[0].attributes) | dict(call.keywords)
+        return Instance(call.arguments[0].cls, tuple(known.items()))
+    return UNKNOWN
+
+
+def _same_function(call: SpecialCall) -> Value:
+    """A decorator that gives the function back, or a decorator factory."""
+    if call.arguments and isinstance(call.arguments[0], Function):
+        return call.arguments[0]
+    return UNKNOWN
+
+
+HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+    "jax.device_count": _count,
+    "jax.local_device_count": _count,
+    "jax.process_index": _count,
+    "jax.process_count": _count,
+    "jax.devices": _devices,
+    "jax.local_devices": _devices,
+    "jax.debug.print": _nothing,
+    "functools.partial": _partial,
+    "dataclasses.replace": _replace,
+    "builtins.len": _len,
+    "builtins.tuple": _tuple_or_list,
+    "builtins.list": _tuple_or_list,
+    "builtins.sorted": _tuple_or_list,
+    "builtins.dict": _dict,
+    "builtins.range": _range,
+    "builtins.zip": _zip,
+    "builtins.enumerate": _enumerate,
+    "builtins.map": _builtin_map,
+    "builtins.int": _number,
+    "builtins.float": _number,
+    "builtins.bool": _number,
+    "builtins.abs": _number,
+    "builtins.sum": _sum,
+    "builtins.max": _extreme,
+    "builtins.min": _extreme,
+    "builtins.isinstance": _isinstance,
+    "builtins.hasattr": _isinstance,
+    "builtins.callable": _isinstance,
+    "builtins.str": _text,
+    "builtins.repr": _text,
+    "builtins.print": _nothing,
+}
+"""What gives the result of a call, by the callee's name."""

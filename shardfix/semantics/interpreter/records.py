@@ -1,0 +1,98 @@
+"""Classes of the project as records: dataclass fields, and the attributes that methods set."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from shardfix.semantics.values import Class
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+
+
+def is_dataclass(cls: Class) -> bool:
+    """Whether a class is made by ``@dataclass`` (of dataclasses, flax.struct, chex ...)."""
+    return any("dataclass" in ast.unparse(decorator) for decorator in cls.node.decorator_list)
+
+
+def record_fields(cls: Class) -> list[tuple[str, ast.expr | None]] | None:
+    """The fields of a dataclass or NamedTuple with their defaults, in order; None for other classes."""
+    bases = {ast.unparse(base).rpartition(".")[2] for base in cls.node.bases}
+    if not is_dataclass(cls) and "NamedTuple" not in bases:
+        return None
+    if is_dataclass(cls) and cls.node.bases:
+        return None
+    return [
+        (statement.target.id, statement.value)
+        for statement in cls.node.body
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and "ClassVar" not in ast.unparse(statement.annotation)
+    ]
+
+
+def has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:
+    return any(isinstance(decorator, ast.Name) and decorator.id in names for decorator in node.decorator_list)
+
+
+def own_method(cls: Class, name: str) -> ast.FunctionDef | None:
+    return next((node for node in cls.node.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def all_self_assignments(cls: Class) -> dict[str, list[tuple[ast.FunctionDef, ast.expr]]]:
+    """Where ``self.name`` is set in the methods of a class: the method and the value, for plain single assignments.
+
+    Other ways to set it (augmented, unpacked, deleted) count as a second place, so that the attribute is not known.
+    """
+    found: dict[str, list[tuple[ast.FunctionDef, ast.expr]]] = {}
+    for function in cls.node.body:
+        if not isinstance(function, ast.FunctionDef) or not function.args.args:
+            continue
+        own = function.args.args[0].arg
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr=attr)], value=value) if (
+                    name == own
+                ):
+                    found.setdefault(attr, []).append((function, value))
+                case ast.AnnAssign(
+                    target=ast.Attribute(value=ast.Name(id=name), attr=attr), value=ast.expr() as value
+                ) if name == own:
+                    found.setdefault(attr, []).append((function, value))
+        plain = {id(node) for places in found.values() for _, node in places}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and id(node.value) in plain:
+                continue
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For)
+                else []
+            )
+            for target in targets:
+                for inner in ast.walk(target):
+                    if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == own:
+                        found.setdefault(inner.attr, []).append((function, ast.Constant(None)))
+                        found[inner.attr].append((function, ast.Constant(None)))
+    return found
+
+
+def self_assignments(cls: Class, name: str) -> list[tuple[ast.FunctionDef, ast.expr]]:
+    return all_self_assignments(cls).get(name, [])
+
+
+def is_straight(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
+    """Whether a statement of ``function`` runs whenever the function does."""
+    return module.parent(module.statement(value)) is function
+
+
+def reads_parameters_only(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
+    """Whether an expression reads parameters and outer names only, none that the function assigns."""
+    scope = module.scopes[function]
+    return all(
+        all(binding.kind == "parameter" for binding in scope.bindings.get(node.id, ()))
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name)
+    )

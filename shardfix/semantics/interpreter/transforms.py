@@ -1,0 +1,163 @@
+"""Function transforms: jit, vmap, grad and their like."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardfix.semantics.interpreter.control_flow import pair
+from shardfix.semantics.interpreter.trace import Environment
+from shardfix.semantics.interpreter.trees import arrays, first_slices, leaf_of, stacked
+from shardfix.semantics.values import (
+    UNKNOWN,
+    UNKNOWN_VARYING,
+    Array,
+    Constant,
+    Dict,
+    Rank,
+    Sequence,
+    Transformed,
+    Tree,
+    Value,
+    Varying,
+    as_array,
+    is_number,
+    map_leaves,
+)
+
+if TYPE_CHECKING:
+    from shardfix.semantics.interpreter.core import Interpreter
+
+
+def call_transformed(
+    interpreter: Interpreter,
+    function: Transformed,
+    arguments: tuple[Value, ...],
+    keywords: Mapping[str, Value],
+    environment: Environment,
+    node: ast.expr,
+    exact: bool,
+    missing: Value = UNKNOWN,
+) -> Value:
+    """The result of calling a transformed function."""
+    options = dict(function.keywords)
+
+    def inner(*given: Value) -> Value:
+        return interpreter.call(function.function, given, keywords, environment, node, exact=exact, missing=missing)
+
+    match function.transform:
+        case "jax.vmap":
+            return _vmap(function, options, arguments, inner)
+        case "jax.grad" | "jax.value_and_grad":
+            return _gradient(interpreter, function, options, arguments, keywords, inner, exact)
+        case "jax.jacfwd" | "jax.jacrev" | "jax.jacobian" | "jax.hessian":
+            inner(*arguments)
+            return UNKNOWN
+        case "jax.custom_gradient":
+            return UNKNOWN
+    return arrays(inner(*arguments))
+
+
+def _vmap(
+    function: Transformed, options: Mapping[str, Value], arguments: tuple[Value, ...], inner: Callable[..., Value]
+) -> Value:
+    in_axes = options.get("in_axes") or (function.arguments[0] if function.arguments else Constant(0))
+    out_axes = options.get("out_axes") or (function.arguments[1] if len(function.arguments) > 1 else Constant(0))
+    if isinstance(in_axes, Sequence) and in_axes.items is not None:
+        axes = list(in_axes.items)
+        axes += [UNKNOWN] * (len(arguments) - len(axes))
+    else:
+        axes = [in_axes] * len(arguments)
+    given = [_unbatched(argument, axis) for argument, axis in zip(arguments, axes, strict=False)]
+    result = arrays(inner(*given))
+    return _batched(result, out_axes)
+
+
+def _unbatched(value: Value, axis: Value) -> Value:
+    match axis:
+        case Constant(value=None):
+            return value
+        case Constant(value=int()):
+            return first_slices(value)
+        case Sequence(items=tuple() as axes) if (
+            isinstance(value, Sequence) and value.items is not None and len(axes) == len(value.items)
+        ):
+            return replace(value, items=tuple(map(_unbatched, value.items, axes)))
+        case Dict() if isinstance(value, Dict):
+            return replace(
+                value, items=tuple((key, _unbatched(item, axis.get(key) or UNKNOWN)) for key, item in value.items)
+            )
+    return UNKNOWN
+
+
+def _batched(value: Value, axis: Value) -> Value:
+    match axis:
+        case Constant(value=None):
+            return value
+        case Constant(value=int()):
+            return stacked(value)
+        case Sequence(items=tuple() as axes) if (
+            isinstance(value, Sequence) and value.items is not None and len(axes) == len(value.items)
+        ):
+            return replace(value, items=tuple(map(_batched, value.items, axes)))
+    return map_leaves(lambda leaf: UNKNOWN, value)
+
+
+def _gradient(
+    interpreter: Interpreter,
+    function: Transformed,
+    options: Mapping[str, Value],
+    arguments: tuple[Value, ...],
+    keywords: Mapping[str, Value],
+    inner: Callable[..., Value],
+    exact: bool,
+) -> Value:
+    result = inner(*arguments)
+    argnums = options.get("argnums") or (function.arguments[0] if function.arguments else Constant(0))
+    has_aux = options.get("has_aux") or (function.arguments[1] if len(function.arguments) > 1 else Constant(False))
+    aux: Value | None = None
+    if has_aux == Constant(True):
+        result, aux = pair(result)
+    elif has_aux != Constant(False):
+        return UNKNOWN
+    value = as_array(leaf_of(result))
+    value = replace(value, rank=Rank.exactly(0))  # JAX differentiates scalar functions only
+    if value.varying == UNKNOWN_VARYING:
+        value = replace(value, varying=UNKNOWN_VARYING)
+
+    def with_respect_to(argument: Value) -> Value:
+        def gradient(leaf: Value) -> Value:
+            if isinstance(leaf, Tree):
+                return Tree(as_array(gradient(leaf.leaf)))
+            if not isinstance(leaf, Array) and not is_number(leaf):
+                return UNKNOWN
+            array = as_array(leaf)
+            if interpreter.checked is True:
+                return Array(array.rank, array.varying)
+            most = (
+                None
+                if array.varying.at_most is None or value.varying.at_most is None
+                else array.varying.at_most | value.varying.at_most
+            )
+            return Array(array.rank, Varying(array.varying.at_least, most))
+
+        return map_leaves(gradient, argument)
+
+    def pick(position: Value) -> Value:
+        if (
+            isinstance(position, Constant)
+            and isinstance(position.value, int)
+            and -len(arguments) <= position.value < len(arguments)
+        ):
+            return with_respect_to(arguments[position.value])
+        return UNKNOWN
+
+    if isinstance(argnums, Sequence) and argnums.items is not None:
+        gradients: Value = Sequence(tuple(map(pick, argnums.items)))
+    else:
+        gradients = pick(argnums)
+    if function.transform == "jax.grad":
+        return gradients if aux is None else Sequence((gradients, arrays(aux)))
+    return Sequence((value if aux is None else Sequence((value, arrays(aux))), gradients))

@@ -1,0 +1,151 @@
+"""Pytrees: their slices, stacks and leaves, and functions mapped over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from shardfix.semantics import rank_rules
+from shardfix.semantics.interpreter.special import SpecialCall
+from shardfix.semantics.values import (
+    UNKNOWN,
+    Array,
+    Constant,
+    Dict,
+    Number,
+    Sequence,
+    Spec,
+    Text,
+    Tree,
+    Value,
+    as_array,
+    is_number,
+    join,
+    join_all,
+    map_leaves,
+)
+
+
+def leaf_of(value: Value) -> Value:
+    """A value as a function of arrays sees it: not a pytree, or the call would fail."""
+    return value.leaf if isinstance(value, Tree) else value
+
+
+def array_leaf(value: Value) -> Value:
+    return as_array(value) if is_number(value) else value
+
+
+def iterated(value: Value) -> Value:
+    """One item of an iterable."""
+    match value:
+        case Sequence():
+            return join_all(value.items) if value.items else (value.rest if value.items is None else UNKNOWN)
+        case Array():
+            return rank_rules.index(value, Constant(0)) or UNKNOWN
+        case Tree():
+            item = as_array(rank_rules.index(value.leaf, Constant(0)) or Array(varying=value.leaf.varying))
+            return Tree(as_array(join(item, value.leaf)))
+        case Dict() if value.complete:
+            return join_all(Text(key) if isinstance(key, str) else Constant(key) for key, _ in value.items)
+        case Spec(entries=tuple()):
+            return UNKNOWN
+    return UNKNOWN
+
+
+def first_slices(value: Value) -> Value:
+    """The slices that scan, map and vmap hand to their function: one leading axis fewer."""
+    return map_leaves(_drop_axis, value)
+
+
+def _drop_axis(value: Value) -> Value:
+    match value:
+        case Array():
+            return replace(value, rank=value.rank.plus(-1))
+        case Tree():
+            return Tree(replace(value.leaf, rank=value.leaf.rank.plus(-1)))
+        case Constant(value=None):
+            return value
+    return UNKNOWN
+
+
+def stacked(value: Value) -> Value:
+    """The results of all steps in one: one leading axis more."""
+    return map_leaves(_add_axis, value)
+
+
+def _add_axis(value: Value) -> Value:
+    match value:
+        case Array() | Number() | Constant():
+            array = as_array(value)
+            return replace(array, rank=array.rank.plus(1))
+        case Tree():
+            return Tree(replace(value.leaf, rank=value.leaf.rank.plus(1)))
+    return UNKNOWN
+
+
+def arrays(value: Value) -> Value:
+    """What comes out of a traced function: Python numbers have become arrays of rank 0."""
+    return map_leaves(lambda leaf: as_array(leaf) if is_number(leaf) else leaf, value)
+
+
+def _tree_map(call: SpecialCall) -> Value:
+    if not call.arguments or not call.exact:
+        return UNKNOWN
+    function, *trees = call.arguments
+    if len(trees) == 0:
+        return UNKNOWN
+    return _mapped_tree(call, function, tuple(trees))
+
+
+def _mapped_tree(call: SpecialCall, function: Value, trees: tuple[Value, ...]) -> Value:
+    first = trees[0]
+    match first:
+        case Sequence(items=tuple() as items):
+            columns = [_parts(tree, len(items)) for tree in trees[1:]]
+            mapped = tuple(
+                _mapped_tree(call, function, (item, *(column[i] for column in columns))) for i, item in enumerate(items)
+            )
+            return replace(first, items=mapped)
+        case Sequence(items=None):
+            return replace(first, rest=_mapped_tree(call, function, (first.rest, *([UNKNOWN] * (len(trees) - 1)))))
+        case Dict():
+            mapped_items = []
+            for key, item in first.items:
+                others = [tree.get(key) if isinstance(tree, Dict) else tree for tree in trees[1:]]
+                mapped_items.append(
+                    (key, _mapped_tree(call, function, (item, *(other or UNKNOWN for other in others))))
+                )
+            return Dict(tuple(mapped_items), first.complete)
+        case Tree():
+            result = call.apply(function, *(leaf_of(tree) for tree in trees))
+            return Tree(as_array(result)) if isinstance(result, Array) or is_number(result) else UNKNOWN
+        case Array() | Number() | Constant():
+            return first if first == Constant(None) else call.apply(function, *(leaf_of(tree) for tree in trees))
+    call.apply(function, *([UNKNOWN] * len(trees)))
+    return UNKNOWN
+
+
+def _parts(value: Value, count: int) -> list[Value]:
+    if isinstance(value, Sequence) and value.items is not None and len(value.items) == count:
+        return list(value.items)
+    return [UNKNOWN] * count
+
+
+def _tree_leaves(call: SpecialCall) -> Value:
+    leaves: list[Value] = []
+
+    def collect(value: Value) -> Value:
+        leaves.append(value)
+        return value
+
+    if not call.arguments:
+        return UNKNOWN
+    map_leaves(collect, call.arguments[0])
+    return Sequence(None, "list", join_all(leaf_of(leaf) for leaf in leaves) if leaves else UNKNOWN)
+
+
+HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+    "jax.tree.map": _tree_map,
+    "jax.tree.leaves": _tree_leaves,
+}
+"""What gives the result of a call, by the callee's name."""

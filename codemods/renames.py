@@ -174,9 +174,10 @@ class Renames(Codemod):
         rb"\b(?:MeshPspec|OpSharding|GSPMD|XLACompatible)Sharding\b|\bAxisTypes\b",
         rb"\bget_aval\b|\baxis_frame\b|\ball_gather_invariant\b|\blinear_util\b",
         rb"\bvma\b(?!\s*:)|\baxis_shapes\s*=|\baxis_resources\s*=|\bout_type\s*=",
-        rb"\b(?:auto_axes|explicit_axes)\b|\blax\.(?:broadcast|broadcast_in_dim|reshape)\b[^\n]*\bsharding\s*=",
+        rb"\b(?:auto_axes|explicit_axes)\b|\blax\.(?:broadcast|broadcast_in_dim|reshape)\([^#]{0,200}?\bsharding\s*=",
         rb"\bjit\(\s*fun\s*=",
-        rb"\bjax\.ShapedArray\b|\babstract_arrays\b|\bad_checkpoint(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:checkpoint|remat)\b",
+        rb"\b(?:pjit|pxla|ad_checkpoint|experimental|core) as \w|\bjax import(?: [^\n(]*| \([^)]*)\bShapedArray\b",
+        rb"(?<!core)\.ShapedArray\b|\babstract_arrays\b|\bad_checkpoint(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:checkpoint|remat)\b",
         rb"\bcore(?:\.| import (?:[^\n(]*|\([^)]*)\b)"
         rb"(?:ClosedJaxpr|Jaxpr|JaxprEqn|Literal|Primitive|Token|Var|jaxpr_as_fun)\b",
     )

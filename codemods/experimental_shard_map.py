@@ -84,6 +84,7 @@ from shardfix.edits import (
     MoveImport,
     PositionalToKeyword,
     RemoveArgument,
+    RemoveStatement,
     RenameArgument,
     Replace,
     named,
@@ -171,6 +172,8 @@ class ExperimentalShardMap(Codemod):
             edits = [Replace(Range.of(use), named(NEW)) for use in flow.spelled] + edits
             if flow.imported is not None:
                 edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+            if flow.loads is not None:
+                edits.append(RemoveStatement(Range.of(flow.loads.statement)))
         explicit = next((reason for call in flow.calls if (reason := _explicit_mesh(module, call))), "")
         safety = Safety.UNSAFE if explicit else Safety.SAFE
         fix = Fix(tuple(dict.fromkeys(edits)), safety, _title(flow), NEEDS)
@@ -335,7 +338,7 @@ def _rename(module: Module, call: Call, argument: Argument, flow: Flow | None) -
             for key, value in zip(argument.owner.keys, argument.owner.values, strict=True)
             if value is argument.value and key is not None
         )
-        edits.append(Replace(Range.of(key), f'"{RENAMED[name]}"'))
+        edits.append(Replace(Range.of(key), module.text(key).replace(name, RENAMED[name])))
     else:
         edits.append(RenameArgument(Range.of(argument.owner), name, RENAMED[name]))
     return edits

@@ -39,6 +39,8 @@ class Flow:
     dotted: str
     imported: ImportedName | None
     """The import that binds the function or its module; None for a dotted use such as ``jax.experimental.m.f``."""
+    loads: ImportedName | None = None
+    """The ``import a.b`` that loads the module of a dotted use, where nothing else needs it."""
     spelled: list[ast.expr] = field(default_factory=list)
     """The expressions that mean the function in terms of the import: a name, or ``module.function``."""
     calls: list[Call] = field(default_factory=list)
@@ -96,12 +98,33 @@ def flows(module: Module, dotted: str) -> list[Flow]:
                 flow.names.add(imported.bound)
             found.append(flow)
             covered.update(flow.spelled)
+    loads = _loads(module, home)
+    dotted_uses = None
     for use in module.uses_of(dotted):
         if isinstance(use, ast.Attribute) and use not in covered and module.resolve(use.value) == {home}:
-            flow = Flow(dotted, None, [use], gated=module.is_compatibility_code(use))
-            _follow(module, flow, use)
-            found.append(flow)
+            if dotted_uses is None or loads is None:
+                dotted_uses = Flow(dotted, None, loads)
+                found.append(dotted_uses)
+            dotted_uses.spelled.append(use)
+            dotted_uses.gated = dotted_uses.gated or module.is_compatibility_code(use)
+            _follow(module, dotted_uses, use)
     return found
+
+
+def _loads(module: Module, home: str) -> ImportedName | None:
+    """``import jax.experimental.m``, if another import binds ``jax`` and nothing else of ``jax.experimental`` is used by its dots."""
+    plain = [name for name in module.imports if isinstance(name.statement, ast.Import) and name.alias.asname is None]
+    root = home.partition(".")[0]
+    package = home.rpartition(".")[0]
+    for name in plain:
+        if name.dotted == home and len(name.statement.names) == 1:
+            others = any(other is not name and other.bound == root for other in plain)
+            leans = any(
+                isinstance(node.value, ast.Attribute) and module.resolve(node.value) == {package} and node.attr not in home
+                for node in module.nodes(ast.Attribute)
+            )
+            return name if others and not leans else None
+    return None
 
 
 def _binds_itself(imported: ImportedName) -> bool:
@@ -167,8 +190,10 @@ def _follow(module: Module, flow: Flow, use: ast.expr) -> None:
 
 
 def _add_calls(module: Module, flow: Flow, node: ast.Call, calls: list[Call]) -> None:
-    if len(calls) == 1 and calls[0].dotted == flow.dotted:
-        flow.calls.extend(calls)
+    home = flow.dotted.rpartition(".")[0]  # what the name was before ``shard_map = shard_map.shard_map``
+    ours = [call for call in calls if call.dotted == flow.dotted]
+    if ours and all(call.dotted in (flow.dotted, home) for call in calls):
+        flow.calls.extend(ours)
     else:
         flow.escapes.append(Escape(node, "may be bound to something else"))
 

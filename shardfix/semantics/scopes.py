@@ -59,8 +59,12 @@ class Binding:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Where the name has its value: the end of the binding statement's header."""
+        """Where the name has its value: in ``x = f(x)`` not before the end."""
         node = self.statement
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            return (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        if self.kind == "with":
+            node = self.node  # type: ignore[assignment]
         return (node.lineno, node.col_offset)
 
 

@@ -128,7 +128,7 @@ def mesh_blocks(module: Module) -> list[MeshBlock]:
 
 def entered_mesh(module: Module, expression: ast.expr) -> tuple[Mesh | None, bool]:
     """The mesh that an expression gives (None: it is none), and whether only its name says so."""
-    if isinstance(expression, ast.Call) and module.resolve(expression.func) & SET_MESH:
+    if _sets_mesh(module, expression):
         return None, False
     value = module.value_of(expression)
     if isinstance(value, Mesh):
@@ -139,6 +139,19 @@ def entered_mesh(module: Module, expression: ast.expr) -> tuple[Mesh | None, boo
     if is_dotted(expression) and _named_like_a_mesh(expression) and _is_jax_code(module):
         return known or Mesh(), True
     return None, False
+
+
+def _sets_mesh(module: Module, expression: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression gives what ``jax.set_mesh`` or one of its older names returns."""
+    match expression:
+        case ast.Call():
+            return bool(module.resolve(expression.func) & SET_MESH)
+        case ast.IfExp():
+            return _sets_mesh(module, expression.body, depth) or _sets_mesh(module, expression.orelse, depth)
+        case ast.Name() if depth < MAX_DEPTH:
+            values = [binding.value for binding in settled_bindings(module, expression) if binding.value is not None]
+            return any(_sets_mesh(module, value, depth + 1) for value in values)
+    return False
 
 
 def _only_named(module: Module, expression: ast.expr) -> bool:

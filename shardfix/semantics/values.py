@@ -75,6 +75,12 @@ class Rank:
         high = None if self.high is None or other.high is None else max(self.high, other.high)
         return Rank(min(self.low, other.low), high)
 
+    def meet(self, other: Rank) -> Rank:
+        """The rank of which both hold; where they contradict each other, either."""
+        highs = [high for high in (self.high, other.high) if high is not None]
+        both = Rank(max(self.low, other.low), min(highs, default=None))
+        return both if both.high is None or both.low <= both.high else self.join(other)
+
     def broadcast(self, other: Rank) -> Rank:
         """The rank of the two operands broadcast together."""
         high = None if self.high is None or other.high is None else max(self.high, other.high)
@@ -396,7 +402,9 @@ def join(a: Value, b: Value) -> Value:
             )
         case Instance(), Instance() if a.cls == b.cls:
             names = [name for name, _ in a.attributes if b.get(name) is not None]
-            return Instance(a.cls, tuple((name, join(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN)) for name in names))
+            return Instance(
+                a.cls, tuple((name, join(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN)) for name in names)
+            )
     return UNKNOWN
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Carry
-from shardfix.semantics.interpreter.trees import arrays, first_slices, stacked
+from shardfix.semantics.interpreter.trees import arrays, first_slices, same_types, stacked
 from shardfix.semantics.values import (
     INVARIANT,
     UNKNOWN,
@@ -18,14 +18,16 @@ from shardfix.semantics.values import (
     Dict,
     Rank,
     Sequence,
+    Tree,
     Value,
     Varying,
     as_array,
     is_number,
-    join,
-    join_all,
     map_leaves,
 )
+
+ROUNDS = 6
+"""Steps after which a carry whose varying axes still grow is taken to vary over any."""
 
 
 def _scan(call: SpecialCall) -> Value:
@@ -33,19 +35,25 @@ def _scan(call: SpecialCall) -> Value:
     if function is None or init is None:
         return UNKNOWN
     element = Constant(None) if xs is None else first_slices(xs)
-    carry, stacked = arrays(init), UNKNOWN
-    for _ in range(3):
-        result = call.apply(function, carry, element)
-        after, stacked = pair(result)
+    carry, outputs = _settled(call, arrays(init), lambda carry: pair(call.apply(function, carry, element)))
+    return Sequence((carry, stacked(outputs)))
+
+
+def _settled(call: SpecialCall, carry: Value, step: Callable[[Value], tuple[Value, Value]]) -> tuple[Value, Value]:
+    """A carry that holds before and after every step, and what else the step then gives.
+
+    JAX demands that a step leaves the types of its carry as they are, so that ranks are settled from the start;
+    where it does not check what varies, a carry may come to vary over more axes from step to step.
+    """
+    for _ in range(ROUNDS):
+        after, outputs = step(carry)
         _note_disagreement(call, carry, arrays(after))
-        widened = _join_types(carry, arrays(after))
+        widened = same_types(carry, arrays(after), call.interpreter.checked is True)
         if widened == carry:
-            break
+            return carry, outputs
         carry = widened
-    else:
-        carry = map_leaves(lambda leaf: UNKNOWN, carry)
-        stacked = pair(call.apply(function, carry, element))[1]
-    return Sequence((carry, stacked(stacked)))
+    carry = map_leaves(_loosened, carry)
+    return carry, step(carry)[1]
 
 
 def _note_disagreement(call: SpecialCall, before: Value, after: Value, path: tuple[str | int, ...] = ()) -> None:
@@ -69,48 +77,49 @@ def _note_disagreement(call: SpecialCall, before: Value, after: Value, path: tup
 
 
 def pair(value: Value) -> tuple[Value, Value]:
+    """The two items of a pair; unknown ones where it is not known to be one."""
     if isinstance(value, Sequence) and value.items is not None and len(value.items) == 2:
         return value.items
     return UNKNOWN, UNKNOWN
 
 
-def _join_types(carry: Value, after: Value) -> Value:
-    """A carry before and after a step. JAX demands equal types, so what the step does not know is as it was before;
-    what varies on either side may vary."""
-    if after == UNKNOWN:
-        return map_leaves(
-            lambda leaf: replace(leaf, varying=UNKNOWN_VARYING) if isinstance(leaf, Array) else leaf, carry
-        )
-    return join(carry, after)
-
-
-def _loop(call: SpecialCall) -> Value:
-    if call.name.endswith("fori_loop"):
-        body, init, lead = call.get("body_fun", 2), call.get("init_val", 3), (Array(Rank.exactly(0), INVARIANT),)
-    else:
-        body, init, lead = call.get("body_fun", 1), call.get("init_val", 2), ()
+def _fori_loop(call: SpecialCall) -> Value:
+    body, init = call.get("body_fun", 2), call.get("init_val", 3)
     if body is None or init is None:
         return UNKNOWN
-    carry = arrays(init)
-    for _ in range(3):
-        after = arrays(call.apply(body, *lead, carry))
-        _note_disagreement(call, carry, after)
-        widened = _join_types(carry, after)
-        if widened == carry:
-            return carry
-        carry = widened
-    return map_leaves(lambda leaf: UNKNOWN, carry)
+    index = Array(Rank.exactly(0), INVARIANT)
+    for bound in (call.get("lower", 0), call.get("upper", 1)):
+        index = replace(index, varying=index.varying.union(_varying(bound)))
+    index = replace(index, varying=Varying(frozenset(), index.varying.at_most))
+    carry, _ = _settled(call, arrays(init), lambda carry: (call.apply(body, index, carry), UNKNOWN))
+    return _over(carry, index)
 
 
-def _over(value: Value, predicate: Value | None) -> Value:
-    """A branch's result may vary as the predicate does."""
-    varying = as_array(predicate).varying if predicate is not None and not is_number(predicate) else INVARIANT
-    if varying == INVARIANT:
-        return value
-    most = varying.at_most
+def _while_loop(call: SpecialCall) -> Value:
+    condition, body, init = call.get("cond_fun", 0), call.get("body_fun", 1), call.get("init_val", 2)
+    if condition is None or body is None or init is None:
+        return UNKNOWN
+
+    def step(carry: Value) -> tuple[Value, Value]:
+        test = call.apply(condition, carry)
+        return _over(arrays(call.apply(body, carry)), test), test
+
+    carry, test = _settled(call, arrays(init), step)
+    return _over(carry, test)
+
+
+def _varying(value: Value | None) -> Varying:
+    return INVARIANT if value is None or is_number(value) else as_array(value).varying
+
+
+def _over(value: Value, decision: Value | None) -> Value:
+    """The result of a branch or a loop may vary as what decides on it does."""
+    most = _varying(decision).at_most
 
     def widen(leaf: Value) -> Value:
-        if not isinstance(leaf, Array):
+        if isinstance(leaf, Tree):
+            return Tree(as_array(widen(leaf.leaf)))
+        if not isinstance(leaf, Array) or most == frozenset():
             return leaf
         known = leaf.varying.at_most
         return replace(
@@ -127,18 +136,28 @@ def _cond(call: SpecialCall) -> Value:
     operands = call.arguments[3:]
     if "operand" in call.keywords:
         operands = (call.keywords["operand"],)
-    results = [arrays(call.apply(branch, *operands)) for branch in (on_true, on_false)]
-    _note_disagreement(call, results[0], results[1])
-    _note_disagreement(call, results[1], results[0])
-    return _over(join_all(results), predicate)
+    return _over(_branches(call, (on_true, on_false), operands), predicate)
 
 
 def _switch(call: SpecialCall) -> Value:
     branches = call.get("branches", 1)
     if not isinstance(branches, Sequence) or not branches.items or not call.exact:
         return UNKNOWN
-    results = [arrays(call.apply(branch, *call.arguments[2:])) for branch in branches.items]
-    return _over(join_all(results), call.get("index", 0))
+    operands = call.arguments[2:]
+    if "operand" in call.keywords:
+        operands = (call.keywords["operand"],)
+    return _over(_branches(call, branches.items, operands), call.get("index", 0))
+
+
+def _branches(call: SpecialCall, branches: tuple[Value, ...], operands: tuple[Value, ...]) -> Value:
+    """What either of several functions gives, all of which give the same types."""
+    results = [arrays(call.apply(branch, *operands)) for branch in branches]
+    result = results[0]
+    for other in results[1:]:
+        _note_disagreement(call, results[0], other)
+        _note_disagreement(call, other, results[0])
+        result = same_types(result, other, call.interpreter.checked is True)
+    return result
 
 
 def _lax_map(call: SpecialCall) -> Value:
@@ -147,7 +166,11 @@ def _lax_map(call: SpecialCall) -> Value:
 
 
 def _associative_scan(call: SpecialCall) -> Value:
-    return arrays(call.get("elems", 1) or UNKNOWN)
+    function, elements = call.get("fn", 0), arrays(call.get("elems", 1) or UNKNOWN)
+    if function is None:
+        return UNKNOWN
+    result, _ = _settled(call, elements, lambda carry: (call.apply(function, carry, carry), UNKNOWN))
+    return result
 
 
 def _jvp(call: SpecialCall) -> Value:
@@ -155,28 +178,35 @@ def _jvp(call: SpecialCall) -> Value:
     if function is None or not isinstance(primals, Sequence) or primals.items is None or "has_aux" in call.keywords:
         return UNKNOWN
     value = arrays(call.apply(function, *primals.items))
-    return Sequence((value, map_leaves(lambda leaf: _loosened(leaf), value)))
+    return Sequence((value, map_leaves(_loosened, value)))
 
 
 def _vjp(call: SpecialCall) -> Value:
-    if not call.arguments or "has_aux" in call.keywords:
+    if not call.arguments or "has_aux" in call.keywords or not call.exact:
         return UNKNOWN
     return Sequence((arrays(call.apply(call.arguments[0], *call.arguments[1:])), UNKNOWN))
 
 
 def _loosened(leaf: Value) -> Value:
-    return replace(leaf, varying=Varying(frozenset(), None)) if isinstance(leaf, Array) else leaf
+    """A leaf of which only the rank is known."""
+    match leaf:
+        case Array():
+            return replace(leaf, varying=UNKNOWN_VARYING, reduced=frozenset())
+        case Tree():
+            return Tree(replace(leaf.leaf, varying=UNKNOWN_VARYING, reduced=frozenset()))
+    return leaf
 
 
 HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
     "jax.lax.scan": _scan,
-    "jax.lax.while_loop": _loop,
-    "jax.lax.fori_loop": _loop,
+    "jax.lax.while_loop": _while_loop,
+    "jax.lax.fori_loop": _fori_loop,
     "jax.lax.cond": _cond,
     "jax.lax.switch": _switch,
     "jax.lax.map": _lax_map,
     "jax.lax.associative_scan": _associative_scan,
     "jax.jvp": _jvp,
     "jax.vjp": _vjp,
+    "jax.linearize": _vjp,
 }
 """What gives the result of a call, by the callee's name."""

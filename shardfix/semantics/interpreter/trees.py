@@ -8,16 +8,20 @@ from dataclasses import replace
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.values import (
+    ANY_RANK,
     UNKNOWN,
     Array,
     Constant,
     Dict,
+    Instance,
     Number,
     Sequence,
     Spec,
     Text,
     Tree,
+    Unknown,
     Value,
+    Varying,
     as_array,
     is_number,
     join,
@@ -88,8 +92,57 @@ def arrays(value: Value) -> Value:
     return map_leaves(lambda leaf: as_array(leaf) if is_number(leaf) else leaf, value)
 
 
+def same_types(a: Value, b: Value, checked: bool) -> Value:
+    """What holds of two values, either of which may be meant, that have the same pytree structure and the same ranks.
+
+    ``checked``: whether they vary over the same mesh axes too, because JAX saw to it.
+    """
+    match a, b:
+        case Sequence(items=tuple() as first), Sequence(items=tuple() as second) if len(first) == len(second):
+            return replace(a, items=tuple(same_types(x, y, checked) for x, y in zip(first, second, strict=True)))
+        case Dict(complete=True), Dict(complete=True) if {key for key, _ in a.items} == {key for key, _ in b.items}:
+            return replace(
+                a, items=tuple((key, same_types(item, b.get(key) or UNKNOWN, checked)) for key, item in a.items)
+            )
+        case Instance(), Instance() if a.cls == b.cls:
+            names = dict.fromkeys([name for name, _ in (*a.attributes, *b.attributes)])
+            return Instance(
+                a.cls,
+                tuple((name, same_types(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN, checked)) for name in names),
+            )
+        case Array(), Array():
+            rank = a.rank.meet(b.rank)
+            return Array(
+                rank, _same_varying(a.varying, b.varying, checked), a.reduced & b.reduced, a.origin or b.origin
+            )
+        case Tree(), Tree():
+            return join(a, b)
+        case ((Sequence() | Dict() | Instance() | Array()), Unknown()):
+            return map_leaves(lambda leaf: leaf if leaf == UNKNOWN else _as_other(leaf, Array(), checked), a)
+        case Unknown(), (Sequence() | Dict() | Instance() | Array()):
+            return same_types(b, a, checked)
+        case ((Sequence() | Dict() | Instance()), Tree()):
+            return map_leaves(lambda leaf: _as_other(leaf, replace(b.leaf, rank=ANY_RANK), checked), a)
+        case Tree(), (Sequence() | Dict() | Instance()):
+            return same_types(b, a, checked)
+    return join(a, b)
+
+
+def _as_other(leaf: Value, other: Array, checked: bool) -> Value:
+    if isinstance(leaf, Tree):
+        return Tree(as_array(_as_other(leaf.leaf, other, checked)))
+    return same_types(leaf, other, checked) if isinstance(leaf, Array) else leaf
+
+
+def _same_varying(a: Varying, b: Varying, checked: bool) -> Varying:
+    if not checked:
+        return a.join(b)
+    bounds = [most for most in (a.at_most, b.at_most) if most is not None]
+    return Varying(a.at_least | b.at_least, frozenset[str]().union(*bounds) if bounds else None)
+
+
 def _tree_map(call: SpecialCall) -> Value:
-    if not call.arguments or not call.exact:
+    if not call.arguments or not call.exact or "is_leaf" in call.keywords:
         return UNKNOWN
     function, *trees = call.arguments
     if len(trees) == 0:

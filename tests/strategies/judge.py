@@ -1,0 +1,301 @@
+"""JAX's word on a program: what the mapped functions give, compared with what the analysis says."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+from strategies.writer import varying_axes
+
+from shardfix.semantics.module import Module
+from shardfix.semantics.project import Project
+from shardfix.semantics.values import (
+    Array,
+    Constant,
+    Dict,
+    Instance,
+    Sequence,
+    Tree,
+    Unknown,
+    Value,
+    as_array,
+    is_number,
+)
+
+FOLDER = "/generated"
+"""Where the files of a program are said to be."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The files of a generated program; ``main.py`` has a function ``main`` without parameters that calls all others."""
+
+    files: tuple[tuple[str, str], ...]
+    checked: bool = True
+    """Whether replication is checked in all its maps."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"# {name}\n{text}" for name, text in self.files)
+
+
+@dataclass
+class Count:
+    """How many leaves there were, and of how many what was known."""
+
+    leaves: int = 0
+    ranks: int = 0
+    """Leaves of which the rank is known exactly."""
+    bounded: int = 0
+    """Leaves of whose rank an upper bound is known."""
+    varying: int = 0
+    """Leaves of which the varying axes are known exactly."""
+    both: int = 0
+    contradictions: list[str] = field(default_factory=list)
+    rejections: Counter[str] = field(default_factory=Counter)
+    unjudged: int = 0
+
+    def add(self, other: Count) -> None:
+        for name in ("leaves", "ranks", "bounded", "varying", "both", "unjudged"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.contradictions += other.contradictions
+        self.rejections += other.rejections
+
+    def __str__(self) -> str:
+        share = {
+            name: 100 * getattr(self, name) / max(self.leaves, 1) for name in ("ranks", "bounded", "varying", "both")
+        }
+        return f"{self.leaves} leaves; " + ", ".join(f"{name} {value:.1f} %" for name, value in share.items())
+
+
+@dataclass
+class Records:
+    """What the mapped functions gave when JAX traced them, by the file and line of the call of shard_map."""
+
+    outputs: dict[tuple[str, int], list[Any]] = field(default_factory=dict)
+    """Each output with its leaves replaced by :class:`Leaf`."""
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What JAX says of a leaf."""
+
+    rank: int
+    varying: frozenset[str]
+    is_array: bool
+
+
+def describe(value: Any) -> Any:
+    """A pytree with each leaf replaced by what JAX says of it."""
+
+    def leaf(item: Any) -> Any:
+        if isinstance(item, jax.Array):
+            return Leaf(item.ndim, varying_axes(item), True)
+        return Leaf(getattr(item, "ndim", 0), frozenset(), False)
+
+    return jax.tree.map(leaf, value)
+
+
+@contextmanager
+def recording(records: Records, check: bool | None) -> Iterator[None]:
+    """Inside, ``jax.shard_map`` and ``jax.smap`` note what the functions give. ``check`` overrides ``check_vma``."""
+    originals = jax.shard_map, jax.smap
+
+    def recorder(original: Any) -> Any:
+        def mapping(function: Any = None, /, **options: Any) -> Any:
+            frame = sys._getframe(1)
+            place = frame.f_code.co_filename, frame.f_lineno
+            if function is None:
+                return lambda inner: mapping_at(inner, place, options)
+            return mapping_at(function, place, options)
+
+        def mapping_at(function: Any, place: tuple[str, int], options: dict[str, Any]) -> Any:
+            if check is not None and original is originals[0]:
+                options = {**options, "check_vma": check}
+
+            def noted(*arguments: Any, **keywords: Any) -> Any:
+                result = function(*arguments, **keywords)
+                records.outputs.setdefault(place, []).append(describe(result))
+                return result
+
+            return original(noted, **options)
+
+        return mapping
+
+    jax.shard_map, jax.smap = (recorder(original) for original in originals)
+    try:
+        yield
+    finally:
+        jax.shard_map, jax.smap = originals
+
+
+@contextmanager
+def loaded(program: Program) -> Iterator[types.ModuleType]:
+    """Execute the files of a program; its ``main`` module, while all of them can be imported."""
+    modules: dict[str, types.ModuleType] = {}
+    try:
+        for name, text in program.files:
+            module = types.ModuleType(name.removesuffix(".py"))
+            modules[module.__name__] = sys.modules[module.__name__] = module
+            exec(compile(text, f"{FOLDER}/{name}", "exec"), module.__dict__)
+        yield modules["main"]
+    finally:
+        for name in modules:
+            sys.modules.pop(name, None)
+
+
+def trace(program: Program, check: bool | None = None) -> Records:
+    """Let JAX trace a program; what it rejects is in ``error``."""
+    records = Records()
+    with recording(records, check):
+        try:
+            with loaded(program) as main:
+                jax.eval_shape(main.main)
+        except Exception as error:
+            records.error = error
+    return records
+
+
+def judge(program: Program) -> Count:
+    """Compare what the analysis says of every output of every map with what JAX says."""
+    count = Count()
+    ranks = trace(program)
+    types_ = ranks if program.checked else trace(program, check=True)
+    if ranks.error is not None:
+        count.rejections[f"{type(ranks.error).__name__}: {str(ranks.error)[:120]}"] += 1
+    for path, place, value, exact in analysed(program):
+        for records, varying in ((ranks, program.checked), (types_, True))[: 1 if program.checked else 2]:
+            outputs = records.outputs.get(place, [])
+            if not outputs:
+                count.unjudged += 1
+                continue
+            problems = [list(contradictions(value, output, varying, program.checked)) for output in outputs]
+            wrong = min(problems, key=len) if exact else max(problems, key=len)
+            count.contradictions += [f"{path}:{place[1]} {problem}" for problem in wrong]
+            if records is ranks:
+                for output in outputs[:1]:
+                    tally(value, output, count)
+    return count
+
+
+def analysed(program: Program) -> Iterator[tuple[str, tuple[str, int], Value, bool]]:
+    """What the analysis says of each run of a map: its place, the outputs, and whether it is of one call only."""
+    sources = {f"{FOLDER}/{name}": text for name, text in program.files}
+    project = Project(files=tuple(sources), sources=sources)
+    module = project.module_at(f"{FOLDER}/main.py")
+    assert isinstance(module, Module)
+    for run in module.trace.maps:
+        place = run.site.module.path, run.site.call.lineno
+        yield run.site.module.path, place, run.result, run.arguments is not None
+
+
+def contradictions(value: Value, output: Any, varying: bool, checked: bool, path: str = "output") -> Iterator[str]:
+    """Where what is known of a value does not hold of what JAX gave. ``varying``: whether JAX's types say what varies."""
+    match value:
+        case Unknown():
+            return
+        case Tree(leaf=leaf):
+            for item in jax.tree.leaves(output):
+                yield from contradictions(leaf, item, varying, checked, path)
+            return
+        case Constant(value=None):
+            if output is not None:
+                yield f"{path}: None is claimed, {output} is true"
+            return
+        case Sequence(items=items, kind=kind):
+            if not isinstance(output, tuple | list) or (kind in ("tuple", "list") and type(output).__name__ != kind):
+                yield f"{path}: a {kind} is claimed, {output} is true"
+            elif items is not None and len(items) != len(output):
+                yield f"{path}: {len(items)} items are claimed, {len(output)} are true"
+            else:
+                for position, item in enumerate(output):
+                    known = value.rest if items is None else items[position]
+                    yield from contradictions(known, item, varying, checked, f"{path}[{position}]")
+            return
+        case Dict():
+            if not isinstance(output, dict):
+                yield f"{path}: a dict is claimed, {output} is true"
+                return
+            if value.complete and {key for key, _ in value.items} != set(output):
+                yield f"{path}: keys {[key for key, _ in value.items]} are claimed, {list(output)} are true"
+            for key, known in value.items:
+                if key not in output:
+                    yield f"{path}: key {key!r} is claimed, {list(output)} are true"
+                else:
+                    yield from contradictions(known, output[key], varying, checked, f"{path}[{key!r}]")
+            return
+        case Instance():
+            for name, known in value.attributes:
+                if not hasattr(output, name):
+                    yield f"{path}: attribute {name} is claimed, {output} is true"
+                else:
+                    yield from contradictions(known, getattr(output, name), varying, checked, f"{path}.{name}")
+            return
+    if isinstance(value, Array) or is_number(value):
+        if not isinstance(output, Leaf):
+            yield f"{path}: an array is claimed, {output} is true"
+            return
+        array = as_array(value)
+        if output.rank < array.rank.low or (array.rank.high is not None and output.rank > array.rank.high):
+            yield f"{path}: {array.rank} is claimed, {output.rank} is true"
+        if varying:
+            if array.varying.at_most is not None and not output.varying <= array.varying.at_most:
+                yield f"{path}: varying over at most {sorted(array.varying.at_most)} is claimed, {sorted(output.varying)} is true"
+            if checked and not array.varying.at_least <= output.varying:
+                yield f"{path}: varying over at least {sorted(array.varying.at_least)} is claimed, {sorted(output.varying)} is true"
+            if checked and array.reduced & output.varying:
+                yield f"{path}: reduced over {sorted(array.reduced)} is claimed, varying over {sorted(output.varying)} is true"
+        return
+    if isinstance(output, Leaf):
+        yield f"{path}: {value} is claimed, {output} is true"
+
+
+def tally(value: Value, output: Any, count: Count) -> None:
+    """Count the leaves of an output, and of how many what is known."""
+    children: list[tuple[Value, Any]] = []
+    unknown: Value = Unknown()
+    match output:
+        case None:
+            return
+        case Leaf():
+            count.leaves += 1
+            if isinstance(value, Tree):
+                value = value.leaf
+            if isinstance(value, Array) or is_number(value):
+                array = as_array(value)
+                known = array.rank.exact is not None, array.varying.exact is not None
+                count.ranks += known[0]
+                count.varying += known[1]
+                count.both += all(known)
+                count.bounded += array.rank.high is not None
+            return
+        case dict():
+            children = [
+                ((value.get(key) or unknown) if isinstance(value, Dict) else unknown, item)
+                for key, item in output.items()
+            ]
+        case tuple() if hasattr(output, "_fields"):
+            children = [
+                ((value.get(name) or unknown) if isinstance(value, Instance) else unknown, getattr(output, name))
+                for name in output._fields
+            ]
+        case tuple() | list():
+            if isinstance(value, Sequence) and (value.items is None or len(value.items) == len(output)):
+                known_items = value.items if value.items is not None else (value.rest,) * len(output)
+                children = list(zip(known_items, output, strict=True))
+            else:
+                children = [(value if isinstance(value, Tree) else unknown, item) for item in output]
+        case _ if dataclasses.is_dataclass(output):
+            children = [
+                ((value.get(f.name) or unknown) if isinstance(value, Instance) else unknown, getattr(output, f.name))
+                for f in dataclasses.fields(output)
+            ]
+    for inner, item in children:
+        tally(inner, item, count)

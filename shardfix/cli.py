@@ -111,6 +111,22 @@ def shardfix(
             rich_help_panel=MODE,
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="COMMAND",
+            help="Run COMMAND on eight simulated CPU devices, repair what is certain, and run it again until it passes; "
+            "without --write in a copy of this folder.",
+            rich_help_panel=MODE,
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit", metavar="SECONDS", help="How long each --run may take.", min=0, rich_help_panel=MODE
+        ),
+    ] = None,
     select: Annotated[
         list[str] | None,
         typer.Option(
@@ -213,6 +229,14 @@ def shardfix(
         rank0_style=rank0_style,
     )
     request = Request(tuple(paths or (".",)), settings, _mode(diff, write, check))
+    if run is not None:
+        from shardfix.rerun import Command, rerun
+
+        if check or paths or traceback is not None or output_format is not OutputFormat.TEXT:
+            raise UsageProblem("--run takes no PATHS, and goes with --write and --diff only")
+        return lambda: rerun(Command(run, time_limit), settings, out, err, write=write)
+    if time_limit is not None:
+        raise UsageProblem("--time-limit goes with --run only")
     if traceback is not None:
         from shardfix.from_log import execute_on_log
 

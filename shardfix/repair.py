@@ -119,16 +119,19 @@ def diagnose(text: str, settings: Settings, roots: Sequence[str] = (".",)) -> It
         settings: which codemods may act, and which JAX the code must run on.
         roots: the folders or files that the paths in the log are looked for in.
     """
+    original: dict[str, bytes] = {}
     repaired: dict[str, bytes] = {}
     items = recognise(text)
     if any(not item.is_warning for item in items):
         items = tuple(item for item in items if not item.is_warning)
     for item in items:
         diagnosis = _diagnose(item, settings, roots, repaired)
-        if not diagnosis.findings and repaired:
-            diagnosis = replace(diagnosis, mended_before=bool(_diagnose(item, settings, roots, {}).findings))
+        if repaired and _is_mended(_diagnose(item, settings, roots, original), diagnosis):
+            diagnosis = Diagnosis(item, diagnosis.places, mended_before=True)
         if diagnosis.certain:
-            repaired.update((change.path, change.after) for change in diagnosis.certain.changes)
+            for change in diagnosis.certain.changes:
+                original.setdefault(change.path, change.before)
+                repaired[change.path] = change.after
         yield diagnosis
 
 
@@ -139,7 +142,7 @@ def codemods_for(kind: str, settings: Settings) -> tuple[type[Codemod], ...]:
     return tuple(available[name] for name in names if kind in available[name].evidence)
 
 
-def _diagnose(item: Recognised, settings: Settings, roots: Sequence[str], repaired: Mapping[str, bytes]) -> Diagnosis:
+def _diagnose(item: Recognised, settings: Settings, roots: Sequence[str], contents: Mapping[str, bytes]) -> Diagnosis:
     places = tuple(Place(frame, _candidates(frame, roots)) for frame in item.frames)
     if item.known is None:
         return Diagnosis(item, places)
@@ -148,7 +151,7 @@ def _diagnose(item: Recognised, settings: Settings, roots: Sequence[str], repair
     if not codemods or not start:
         return Diagnosis(item, places)
     evidence = tuple(_at_home(one, places) for one in item.evidence)
-    search = _Search(evidence, settings, codemods, start, repaired)
+    search = _Search(evidence, settings, codemods, start, contents)
     related = search.related()
     return Diagnosis(
         item,
@@ -157,6 +160,12 @@ def _diagnose(item: Recognised, settings: Settings, roots: Sequence[str], repair
         tuple(search.repairs(related)),
         undecided=any(not one.certain for one in related),
     )
+
+
+def _is_mended(before: Diagnosis, now: Diagnosis) -> bool:
+    """Whether what was found before the repairs of other errors is all gone."""
+    then, left = ({(path, one.codemod, one.message) for path, one in each.findings} for each in (before, now))
+    return before.certain is not None and not then & left
 
 
 def _candidates(frame: Frame, roots: Sequence[str]) -> tuple[str, ...]:
@@ -199,7 +208,7 @@ class _Search:
         settings: Settings,
         codemods: Sequence[type[Codemod]],
         start: Sequence[str],
-        repaired: Mapping[str, bytes],
+        contents: Mapping[str, bytes],
     ) -> None:
         self.evidence = evidence
         self.settings = settings
@@ -209,7 +218,7 @@ class _Search:
         prefilter = Prefilter(codemods)
         self.modules: dict[str, Module] = {}
         for path in reads:
-            source = _read(path, repaired.get(path))
+            source = _read(path, contents.get(path))
             if source is None or not (path in start or prefilter.passes(source.data)):
                 continue
             try:
@@ -228,10 +237,10 @@ class _Search:
             for codemod, finding in self._findings(module):
                 one = _Located(path, module, finding, self._is_certain(module, finding.fix))
                 found.append((max(_relation(one, evidence, codemod) for evidence in self.evidence), one))
-        chosen: list[tuple[int, _Located]] = []
-        for name in dict.fromkeys(one.finding.codemod for _, one in found):
-            mine = [(score, one) for score, one in found if one.finding.codemod == name]
-            chosen += [(score, one) for score, one in mine if score > 0] or mine
+        chosen = [(score, one) for score, one in found if score > 0]
+        if not any(one.certain for _, one in chosen):
+            named = {one.finding.codemod for _, one in chosen}
+            chosen += [(score, one) for score, one in found if one.finding.codemod not in named]
         return [one for _, one in sorted(chosen, key=lambda pair: -pair[0])]
 
     def _findings(self, module: Module) -> Iterator[tuple[Codemod, Finding]]:

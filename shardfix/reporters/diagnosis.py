@@ -19,12 +19,15 @@ __all__ = ["show", "write_json"]
 WIDTH = 96
 
 
-def show(diagnosis: Diagnosis, out: Stream, err: Stream) -> None:
-    """One error: what it means, where it is, and what mends it."""
-    if diagnosis.certain:
+KIND_STYLE = Style.CYAN
+
+
+def show(diagnosis: Diagnosis, out: Stream | None, err: Stream) -> None:
+    """One error: what it means, where it is, and what mends it; without ``out``, the certain repair stays untold."""
+    if diagnosis.certain and out is not None:
         out.raw(painted(diagnosis.certain.diff, out))
         out.file.flush()  # where both streams go to one place, the patch comes first
-    for line in _lines(diagnosis, err):
+    for line in _lines(diagnosis, err, told=out is not None):
         err.line(line)
     for number, repair in enumerate(diagnosis.choices, 1):
         err.line(f"  {err.paint(f'choice {number}:', Style.YELLOW)} {_title(repair)}")
@@ -33,7 +36,7 @@ def show(diagnosis: Diagnosis, out: Stream, err: Stream) -> None:
     err.file.flush()
 
 
-def _lines(diagnosis: Diagnosis, err: Stream) -> Iterator[str]:
+def _lines(diagnosis: Diagnosis, err: Stream, *, told: bool) -> Iterator[str]:
     known = diagnosis.item.known
     error = diagnosis.item.error
     if known is None:
@@ -42,7 +45,7 @@ def _lines(diagnosis: Diagnosis, err: Stream) -> Iterator[str]:
         yield err.paint("unknown error", Style.RED) + f": {said}"
         yield "  shardfix knows no repair for it."
     else:
-        yield err.paint(known.name, Style.CYAN) + f": {known.title}"
+        yield err.paint(known.name, KIND_STYLE) + f": {known.title}"
         yield from (_filled(sentence) for sentence in diagnosis.sentences)
         yield ""
         yield _filled(known.means)
@@ -52,7 +55,7 @@ def _lines(diagnosis: Diagnosis, err: Stream) -> Iterator[str]:
         return
     if diagnosis.mended_before:
         yield "  The repair above mends this, too."
-    elif diagnosis.certain:
+    elif diagnosis.certain and told:
         yield f"  {err.paint('certain repair:', Style.GREEN)} {_title(diagnosis.certain)}"
     for path, finding in diagnosis.findings:
         if finding.reason and (finding.fix is None or not diagnosis.certain):

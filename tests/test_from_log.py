@@ -1,0 +1,200 @@
+"""From a log to exit code: ``--traceback`` and ``--explain`` as the command line has them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardfix.repair import diagnose
+from shardfix.settings import Settings
+
+PROGRAM = """\
+import jax
+from jax.sharding import PartitionSpec as P
+
+
+def step(mesh, x):
+    f = jax.shard_map(lambda x: x, mesh=mesh, in_specs="data", out_specs=P("data"), check_rep=False)
+    return jax.tree_map(f, x)
+"""
+KEYWORD = """\
+Traceback (most recent call last):
+  File "/srv/train/pkg/steps.py", line 6, in step
+    f = jax.shard_map(lambda x: x, mesh=mesh, in_specs="data", out_specs=P("data"), check_rep=False)
+TypeError: shard_map() got an unexpected keyword argument 'check_rep'
+"""
+SPEC = """\
+Traceback (most recent call last):
+  File "/srv/train/pkg/steps.py", line 7, in step
+    return jax.tree_map(f, x)
+TypeError: shard_map in_specs argument must be a pytree of `jax.sharding.PartitionSpec` instances, but:
+
+  in_specs is data of type str,
+
+Check the in_specs values passed to shard_map.
+"""
+UNKNOWN = """\
+Traceback (most recent call last):
+  File "/srv/train/pkg/steps.py", line 7, in step
+    return jax.tree_map(f, x)
+RuntimeError: the disk is on fire
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one package, as the current folder."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "steps.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def traceback(project: Path, shardfix_command: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs ``shardfix --traceback`` on a text."""
+
+    def run(text: str, *options: str) -> Any:
+        (project / "err.txt").write_text(text)
+        return shardfix_command("--traceback", "err.txt", *options)
+
+    return run
+
+
+def test_the_patch_is_the_repair_and_nothing_else(project: Path, traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD)
+    assert done.code == 1
+    assert (project / "pkg" / "steps.py").read_text() == PROGRAM
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "apply", "-"], input=done.out, check=True)
+    assert (project / "pkg" / "steps.py").read_text() == PROGRAM.replace("check_rep", "check_vma")
+
+
+def test_write_repairs_what_was_reported_and_nothing_else(project: Path, traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD, "--write")
+    assert done.code == 0
+    assert (project / "pkg" / "steps.py").read_text() == PROGRAM.replace("check_rep", "check_vma")
+
+
+def test_two_errors_of_one_file_are_repaired_one_upon_the_other(project: Path, traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD + "\nand then\n" + SPEC, "--write")
+    assert done.code == 0
+    text = (project / "pkg" / "steps.py").read_text()
+    assert text == PROGRAM.replace("check_rep", "check_vma").replace('in_specs="data"', 'in_specs=P("data")')
+
+
+def test_the_same_error_twice_is_mended_once(traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD + KEYWORD.replace("in step", "in other"), "--write")
+    assert done.code == 0
+    assert "The repair above mends this, too." in done.err
+
+
+def test_the_words_say_what_failed_and_where(traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD)
+    assert "unexpected-keyword" in done.err
+    assert "`shard_map` has no argument `check_rep`" in done.err
+    assert "pkg/steps.py:6 in step" in done.err
+    assert "certain repair:" in done.err
+
+
+def test_unknown_error(traceback: Callable[..., Any]) -> None:
+    done = traceback(UNKNOWN)
+    assert done.code == 2
+    assert done.out == b""
+    assert "unknown error: RuntimeError: the disk is on fire" in done.err
+    assert "pkg/steps.py:7 in step" in done.err
+
+
+def test_no_error(traceback: Callable[..., Any]) -> None:
+    done = traceback("loss=0.1\n")
+    assert done.code == 0
+    assert "No error was found" in done.err
+
+
+def test_source_that_is_not_there(traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD.replace("steps.py", "gone.py"))
+    assert done.code == 1
+    assert "not found below this folder" in done.err
+    assert "What mends such an error" in done.err
+
+
+def test_several_sources_are_listed_and_none_is_written(project: Path, traceback: Callable[..., Any]) -> None:
+    (project / "copy" / "pkg").mkdir(parents=True)
+    (project / "copy" / "pkg" / "steps.py").write_text(PROGRAM)
+    done = traceback(KEYWORD, "--write")
+    assert done.code == 1
+    assert "one of copy/pkg/steps.py, pkg/steps.py" in done.err
+    assert (project / "pkg" / "steps.py").read_text() == PROGRAM
+    assert traceback(KEYWORD, "--write", "copy").code == 0
+    assert (project / "pkg" / "steps.py").read_text() == PROGRAM
+    assert "check_vma" in (project / "copy" / "pkg" / "steps.py").read_text()
+
+
+def test_json(traceback: Callable[..., Any]) -> None:
+    done = traceback(KEYWORD, "--output-format", "json")
+    (error,) = json.loads(done.out)["errors"]
+    assert error["kind"] == "unexpected-keyword"
+    assert error["places"][0] == {
+        "path": "/srv/train/pkg/steps.py",
+        "line": 6,
+        "function": "step",
+        "candidates": ["pkg/steps.py"],
+    }
+    assert [repair["certain"] for repair in error["repairs"]] == [True]
+    assert "+    f = jax.shard_map(" in error["repairs"][0]["diff"]
+
+
+def test_errors_win_over_warnings(traceback: Callable[..., Any]) -> None:
+    warning = "/srv/train/pkg/steps.py:7: DeprecationWarning: jax.tree_map is deprecated: use jax.tree.map\n  x\n"
+    assert "deprecated-name" not in traceback(warning + KEYWORD).err
+
+
+def test_a_deprecated_name_is_repaired_if_there_is_no_error(project: Path, traceback: Callable[..., Any]) -> None:
+    warning = "/srv/train/pkg/steps.py:7: DeprecationWarning: jax.tree_map is deprecated: use jax.tree.map\n  x\n"
+    assert traceback(warning, "--write").code == 0
+    assert "jax.tree.map" in (project / "pkg" / "steps.py").read_text()
+
+
+def test_standard_input(project: Path, monkeypatch: pytest.MonkeyPatch, shardfix_command: Callable[..., Any]) -> None:
+    import io
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(KEYWORD.encode())))
+    assert shardfix_command("--traceback", "-", "--write").code == 0
+    assert "check_vma" in (project / "pkg" / "steps.py").read_text()
+
+
+def test_log_of_powershell(project: Path, shardfix_command: Callable[..., Any]) -> None:
+    (project / "err.txt").write_bytes(KEYWORD.encode("utf-16"))
+    assert shardfix_command("--traceback", "err.txt").code == 1
+
+
+def test_usage(project: Path, shardfix_command: Callable[..., Any]) -> None:
+    assert shardfix_command("--traceback", "gone.txt").code == 2
+    assert shardfix_command("--traceback", "-", "--check").code == 2
+
+
+def test_explain_an_error(shardfix_command: Callable[..., Any]) -> None:
+    done = shardfix_command("--explain", "output-rank")
+    assert done.code == 0
+    assert b"out_specs" in done.out
+    assert b"rank0-outputs" in done.out
+
+
+def test_target_jax_holds_back_what_is_younger(project: Path) -> None:
+    program = 'import jax\n\n\ndef f(x):\n    return jax.lax.pvary(x, ("i",))\n'
+    (project / "pkg" / "steps.py").write_text(program)
+    text = (
+        'Traceback (most recent call last):\n  File "pkg/steps.py", line 5, in f\n    return jax.lax.pvary(x, ("i",))\n'
+        "AttributeError: module 'jax.lax' has no attribute 'pvary'\n"
+    )
+    (now,) = diagnose(text, Settings())
+    assert now.certain is not None
+    (old,) = diagnose(text, Settings(target_jax="0.7"))
+    assert old.certain is None

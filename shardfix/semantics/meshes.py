@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -560,7 +562,7 @@ class MeshView:
         statement = self._set_before(module.tree.body, node)
         if statement is not None:
             return Context(frozenset({State.SET}), ((module, statement),))
-        return self._finish(NO_CONTEXT, legacy, unknown)
+        return self._finish(NO_CONTEXT, legacy, unknown or self._set_out_of_view)
 
     def _in_frame(self, node: ast.AST, context: Context, depth: int) -> Context:
         """``context`` with what is known of tracing from the function around ``node``."""
@@ -590,6 +592,22 @@ class MeshView:
             return not all(name.partition(".")[0] in _HARMLESS or name.startswith("jax.") for name in names)
         text = self.module.text(expression).lower()
         return "mesh" in text or "context" in text or "shard" in text or "scope" in text
+
+    @cached_property
+    def _set_out_of_view(self) -> bool:
+        """Whether a function of this module, or of one that it imports, sets a mesh for good when it is called."""
+        module = self.module
+        for call in module.calls_to(*SET_MESH):
+            parent = module.parent(call.node)
+            held = isinstance(parent, ast.withitem)
+            if not held and next(enclosing_functions(module, call.node), None) is not None:
+                return True
+        for imported in module.imports:
+            for dotted in (imported.dotted, imported.dotted.rpartition(".")[0]):
+                path = module.project.find(dotted, module.path) if dotted.strip(".") else None
+                if path is not None and _SETS_MESH.search(module.project.source(path) or ""):
+                    return True
+        return False
 
     def _set_before(self, body: list[ast.stmt], node: ast.AST) -> ast.expr | None:
         """The mesh of a ``jax.set_mesh(mesh)`` statement that has run before ``node``."""
@@ -766,6 +784,7 @@ class MeshView:
         return UNKNOWN_CONTEXT
 
 
+_SETS_MESH = re.compile(r"^\s+(?:\w+\.)*(?:set_mesh|use_mesh)\(", re.MULTILINE)
 _HARMLESS = frozenset(
     "builtins contextlib warnings tempfile unittest pytest time logging tqdm numpy threading absl open".split()
 )

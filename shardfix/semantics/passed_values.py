@@ -1,0 +1,138 @@
+"""Shardings that reach JAX through a parameter of a function of the module: its default, and what calls in view pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardfix.semantics.definitions import FunctionNode, argument_for, default_of, direct_calls, name_uses
+from shardfix.semantics.readings import leaves
+from shardfix.semantics.values import Function
+
+if TYPE_CHECKING:
+    from shardfix.semantics.module import Module
+    from shardfix.semantics.sharding_arguments import ShardingArgument
+
+__all__ = ["PassedValue", "passed_values"]
+
+
+@dataclass(frozen=True, eq=False)
+class PassedValue:
+    """A value that reaches a sharding argument through a parameter of a function of this module."""
+
+    argument: ShardingArgument
+    value: ast.expr
+    call: ast.AST
+    """The call that passes it, or the function whose default it is."""
+
+
+def passed_values(module: Module, arguments: list[ShardingArgument]) -> Iterator[PassedValue]:
+    """The defaults and the arguments of calls in view that JAX gets as they are."""
+    done: set[ast.arg] = set()
+    open_: list[tuple[ShardingArgument, ast.expr]] = [(item, item.value) for item in arguments if item.certain]
+    while open_:
+        argument, value = open_.pop()
+        for leaf in leaves(module, value):
+            parameter = _parameter_behind(module, leaf.node)
+            if parameter is None or parameter[1] in done:
+                continue
+            function, declared = parameter
+            done.add(declared)
+            if not _only_placed(module, function, declared, arguments, set()):
+                continue
+            default = default_of(function, declared)
+            if default is not None:
+                yield PassedValue(argument, default, function)
+            for call, bound in _calls_of(module, function):
+                given = argument_for(function, call, declared.arg, bound=bound)
+                if given is not None and given is not default:
+                    yield PassedValue(argument, given, call)
+                    open_.append((argument, given))
+
+
+def _parameter_behind(module: Module, node: ast.expr) -> tuple[FunctionNode, ast.arg] | None:
+    """The parameter that a name is, if nothing else is bound to it."""
+    if not isinstance(node, ast.Name):
+        return None
+    known = module.scope_of(node).lookup(node.id)
+    if known is None or len(known[1]) != 1 or known[1][0].kind != "parameter":
+        return None
+    binding = known[1][0]
+    if not isinstance(binding.node, ast.arg) or not isinstance(binding.statement, FunctionNode):
+        return None
+    arguments = binding.statement.args
+    if binding.node in (arguments.vararg, arguments.kwarg):
+        return None
+    return binding.statement, binding.node
+
+
+def _calls_of(module: Module, function: FunctionNode) -> Iterator[tuple[ast.Call, bool]]:
+    """The calls in view, and whether they are calls of a bound method."""
+    if isinstance(function, ast.Lambda):
+        parent = module.parent(function)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+            for use in name_uses(module, parent.targets[0].id, parent.targets[0]):
+                call = module.parent(use)
+                if isinstance(call, ast.Call) and call.func is use:
+                    yield call, False
+        return
+    if isinstance(module.parent(function), ast.ClassDef):
+        for attribute in module.nodes(ast.Attribute):
+            call = module.parent(attribute)
+            if attribute.attr == function.name and isinstance(call, ast.Call) and call.func is attribute:
+                value = module.value_of(attribute)
+                if isinstance(value, Function) and value.node is function and value.bound_self is not None:
+                    yield call, True
+        return
+    for call in direct_calls(module, function):
+        yield call, False
+
+
+def _only_placed(
+    module: Module, function: FunctionNode, declared: ast.arg, arguments: list[ShardingArgument], active: set[ast.arg]
+) -> bool:
+    """Whether a function hands a parameter to JAX as a sharding, and does nothing else with it but ask if it is None."""
+    if declared in active:
+        return True
+    active = active | {declared}
+    placed = {leaf.node for item in arguments if item.certain for leaf in leaves(module, item.value)}
+    uses = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == declared.arg and _is_bound_to(module, node, declared)
+    ]
+    return bool(uses) and all(
+        use in placed or _is_test(module, use) or _is_passed_on(module, use, arguments, active) for use in uses
+    )
+
+
+def _is_bound_to(module: Module, node: ast.Name, declared: ast.arg) -> bool:
+    known = module.scope_of(node).lookup(node.id)
+    return known is not None and any(binding.node is declared for binding in known[1])
+
+
+def _is_test(module: Module, use: ast.Name) -> bool:
+    match module.parent(use):
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return True
+        case ast.If(test=test) | ast.IfExp(test=test) if test is use:
+            return True
+    return False
+
+
+def _is_passed_on(module: Module, use: ast.Name, arguments: list[ShardingArgument], active: set[ast.arg]) -> bool:
+    parent = module.parent(use)
+    call = module.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or call.func is use:
+        return False
+    definition = module.definition(call.func)
+    if definition is None or definition[0] is not module or not isinstance(definition[1], ast.FunctionDef):
+        return False
+    function = definition[1]
+    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    for declared in every:
+        if argument_for(function, call, declared.arg) is use:
+            return _only_placed(module, function, declared, arguments, active)
+    return False

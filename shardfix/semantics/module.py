@@ -242,7 +242,9 @@ class Module:
             names = self._resolve(node)
         finally:
             self._resolving.discard(node)
-        if not self._cut_short or not self._resolving:  # what a cycle cut short is only right for the outermost question
+        if (
+            not self._cut_short or not self._resolving
+        ):  # what a cycle cut short is only right for the outermost question
             self._resolved[node] = names
         return names
 
@@ -408,7 +410,9 @@ class Module:
         if len(dotted) == 1:
             return found
         unique = {id(call): call for call in found}
-        return sorted(unique.values(), key=lambda call: (call.node.lineno, call.node.col_offset, -call.node.end_col_offset))
+        return sorted(
+            unique.values(), key=lambda call: (call.node.lineno, call.node.col_offset, -call.node.end_col_offset)
+        )
 
     @property
     def called_names(self) -> frozenset[str]:
@@ -467,6 +471,13 @@ class Module:
                     if isinstance(self.parent(node), ast.Call):
                         found.add(node.value.id)
         return frozenset(found - {"self", "cls"})
+
+    @cached_property
+    def rebound_names(self) -> frozenset[str]:
+        """Names that functions bind in scopes around them, by ``global`` or ``nonlocal``."""
+        return frozenset(
+            name for kind in (ast.Global, ast.Nonlocal) for statement in self.nodes(kind) for name in statement.names
+        )
 
     # Compatibility code
 

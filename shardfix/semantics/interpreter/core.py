@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shardfix.semantics.interpreter import jax_calls
 from shardfix.semantics.interpreter.maps import call_mapped
+from shardfix.semantics.interpreter.mutation import changed_by_method, held, substituted, with_attribute, with_item
 from shardfix.semantics.interpreter.records import (
     all_self_assignments,
     has_decorator,
@@ -30,7 +32,7 @@ from shardfix.semantics.interpreter.shardings import (
     from_annotation,
     known_attribute,
 )
-from shardfix.semantics.interpreter.trace import Environment, FunctionRun, ReturnFact, Trace
+from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later, ReturnFact, Trace
 from shardfix.semantics.interpreter.transforms import call_transformed
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.module import MUTATORS
@@ -90,7 +92,6 @@ class _Flow:
     """How a block of statements ended."""
 
     falls_through: bool
-    breaks: bool = False
 
 
 class Interpreter:
@@ -101,11 +102,16 @@ class Interpreter:
         self._globals: dict[tuple[int, str], Value] = {}
         self._in_progress: set[tuple[int, str]] = set()
         self._stack: list[ast.AST] = []
+        self._frames: list[Environment] = []
+        self._exits: list[list[dict[str, Value]]] = []
+        """For each loop that is being run, the variables at its breaks and continues."""
         self._depth = 0
         self._left = BUDGET
         self.checked: bool | None = None
         """Whether the shard_map around what is being run checks replication."""
         self.operands: dict[ast.Call, Value] = {}
+        self.later: Later | None = None
+        """Where what is being run is a mapped function whose call comes later: what may have changed by then."""
 
     # Entries
 
@@ -120,18 +126,23 @@ class Interpreter:
             return UNKNOWN
         finally:
             self._stack.clear()
+            self._frames.clear()
+            self._exits.clear()
             self._depth = 0
 
     def run_module(self, module: Module) -> Environment:
         """Run the top level of a module."""
         self._left = BUDGET
         environment = Environment(module, module.module_scope, None)
+        self._frames.append(environment)
         try:
             self._block(module.tree.body, environment, [])
         except (OutOfBudget, RecursionError):
             environment.variables.clear()
         finally:
             self._stack.clear()
+            self._frames.clear()
+            self._exits.clear()
             self._depth = 0
         return environment
 
@@ -417,7 +428,12 @@ class Interpreter:
     def _binary(self, node: ast.BinOp, environment: Environment) -> Value:
         left = self.evaluate(node.left, environment)
         right = self.evaluate(node.right, environment)
-        match left, node.op, right:
+        return self._operation(node.op, left, right, node, environment)
+
+    def _operation(
+        self, op: ast.operator, left: Value, right: Value, node: ast.expr, environment: Environment
+    ) -> Value:
+        match left, op, right:
             case Sequence(), ast.Add(), Sequence() if left.kind == right.kind:
                 if left.items is not None and right.items is not None:
                     return replace(left, items=left.items + right.items)
@@ -441,9 +457,9 @@ class Interpreter:
             case Text(), _, _:
                 return Text()
             case (Constant(), _, Constant()):
-                return _fold(node.op, left.value, right.value)
+                return _fold(op, left.value, right.value)
         if isinstance(left, Array | Tree) or isinstance(right, Array | Tree):
-            return self._note(binary(node.op, leaf_of(left), leaf_of(right)) or UNKNOWN, node, environment, left, right)
+            return self._note(binary(op, leaf_of(left), leaf_of(right)) or UNKNOWN, node, environment, left, right)
         if is_number(left) and is_number(right):
             return Number()
         return UNKNOWN
@@ -461,7 +477,7 @@ class Interpreter:
                 return Number()
             return unary(node.op, as_array(operand)) or UNKNOWN
         if isinstance(operand, Constant):
-            functions = {
+            functions: dict[type, Any] = {
                 ast.USub: operator.neg,
                 ast.UAdd: operator.pos,
                 ast.Not: operator.not_,
@@ -487,7 +503,7 @@ class Interpreter:
         operands = [self.evaluate(operand, environment) for operand in (node.left, *node.comparators)]
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
             left, right = operands
-            if right == Constant(None) and (left != UNKNOWN):
+            if right == Constant(None) and left != UNKNOWN and not isinstance(left, Tree):  # None is a pytree too
                 same = left == Constant(None)
                 return Constant(same if isinstance(node.ops[0], ast.Is) else not same)
             return Number()
@@ -623,12 +639,18 @@ class Interpreter:
             case BoundMethod():
                 owner = function.owner
                 self._note_operand(node, owner)
-                result = jax_calls.value_method(self, owner, function.name, arguments, keywords, environment, node, exact)
-                if result is None:
+                change = changed_by_method(owner, function.name, arguments, keywords, exact)
+                if change is not None:
+                    self._change(owner, change[1], environment)
+                    return change[0]
+                known = jax_calls.value_method(
+                    self, owner, function.name, arguments, keywords, environment, node, exact
+                )
+                if known is None:
                     plain = [leaf_of(argument) for argument in arguments]
                     options = {name: leaf_of(value) for name, value in keywords.items()}
-                    result = method(leaf_of(owner), function.name, plain, options, exact_arguments=exact) or UNKNOWN
-                return self._note(result, node, environment, owner, *arguments)
+                    known = method(leaf_of(owner), function.name, plain, options, exact_arguments=exact)
+                return self._note(known or UNKNOWN, node, environment, owner, *arguments)
         return UNKNOWN
 
     def run(
@@ -656,6 +678,7 @@ class Interpreter:
         self._bind_parameters(node.args, function, arguments, keywords, environment, exact, missing)
         self.trace.entered.add(node)
         self._stack.append(node)
+        self._frames.append(environment)
         depth, self._depth = self._depth, 0
         try:
             if isinstance(node, ast.Lambda):
@@ -670,6 +693,7 @@ class Interpreter:
             return FunctionRun(function, tuple(returns), result)
         finally:
             self._stack.pop()
+            self._frames.pop()
             self._depth = depth
 
     def _bind_parameters(
@@ -770,16 +794,13 @@ class Interpreter:
     # Statements
 
     def _block(self, statements: Iterable[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> _Flow:
-        breaks = False
         for statement in statements:
             self._left -= 1
             if self._left < 0:
                 raise OutOfBudget
-            flow = self._statement(statement, environment, returns)
-            breaks = breaks or flow.breaks
-            if not flow.falls_through:
-                return _Flow(False, breaks)
-        return _Flow(True, breaks)
+            if not self._statement(statement, environment, returns).falls_through:
+                return _Flow(False)
+        return _Flow(True)
 
     def _statement(self, node: ast.stmt, environment: Environment, returns: list[ReturnFact]) -> _Flow:
         match node:
@@ -791,9 +812,11 @@ class Interpreter:
             case ast.Raise():
                 return _Flow(False)
             case ast.Break() | ast.Continue():
-                return _Flow(False, breaks=True)
+                if self._exits:
+                    self._exits[-1].append(dict(environment.variables))
+                return _Flow(False)
             case ast.Expr(value=value):
-                self._expression_statement(value, environment)
+                self.evaluate(value, environment)
             case ast.Assert(test=test):
                 self.evaluate(test, environment)
             case ast.Assign(targets=targets, value=value):
@@ -850,14 +873,6 @@ class Interpreter:
                 returns.append(ReturnFact(None, UNKNOWN))
         return _Flow(True)
 
-    def _expression_statement(self, value: ast.expr, environment: Environment) -> None:
-        self.evaluate(value, environment)
-        match value:  # a list or dict that is changed in place is no longer known
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in MUTATORS:
-                known = environment.variables.get(name)
-                if isinstance(known, Sequence | Dict | Instance):
-                    environment.variables[name] = Sequence(None, known.kind) if isinstance(known, Sequence) else UNKNOWN
-
     def _bind(self, target: ast.expr, value: Value, environment: Environment) -> None:
         match target:
             case ast.Name(id=name):
@@ -874,38 +889,57 @@ class Interpreter:
                         self._bind(element, _element(value, position - len(elements)), environment)
                     else:
                         self._bind(element, _element(value, position), environment)
-            case ast.Subscript(value=ast.Name(id=name)):
-                known = environment.variables.get(name)
-                if isinstance(known, Dict):
-                    key = self.evaluate(target.slice, environment)
-                    if isinstance(key, Text) and key.value is not None:
-                        kept = tuple((k, v) for k, v in known.items if k != key.value)
-                        environment.variables[name] = Dict((*kept, (key.value, value)), known.complete)
-                        return
-                if isinstance(known, Sequence | Dict):
-                    environment.variables[name] = UNKNOWN
-            case ast.Attribute(value=ast.Name(id=name)):
-                known = environment.variables.get(name)
-                if isinstance(known, Instance):
-                    kept = tuple((k, v) for k, v in known.attributes if k != target.attr)
-                    environment.variables[name] = Instance(known.cls, (*kept, (target.attr, value)))
+            case ast.Subscript(value=owner, slice=key):
+                container = self.evaluate(owner, environment)
+                if isinstance(container, Sequence | Dict | Instance):
+                    self._change(container, with_item(container, self._index(key, environment), value), environment)
+            case ast.Attribute(value=owner, attr=attribute_name):
+                instance = self.evaluate(owner, environment)
+                if isinstance(instance, Instance):
+                    self._change(instance, with_attribute(instance, attribute_name, value), environment)
+
+    def _change(self, old: Value, new: Value, environment: Environment) -> None:
+        """A container was changed in place: let all that hold it hold what has become of it.
+
+        Only in the environment that is being run is the change certain to happen on the path that is followed.
+        """
+        perhaps = join(old, new)
+        seen: set[int] = set()
+        for frame in (environment, *self._frames):
+            around: Environment | None = frame
+            while around is not None and id(around) not in seen:
+                seen.add(id(around))
+                for name, value in around.variables.items():
+                    if held(value, old):
+                        around.variables[name] = substituted(value, old, new if around is environment else perhaps)
+                around = around.parent
 
     def _augment(self, node: ast.AugAssign, environment: Environment) -> None:
-        if isinstance(node.target, ast.Name):
-            load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-            value = self._binary(ast.copy_location(ast.BinOp(load, node.op, node.value), node), environment)
-            self._bind(node.target, value, environment)
-        else:
-            self.evaluate(node.value, environment)
-            self._forget(node.target, environment)
+        load = copy(node.target)
+        load.ctx = ast.Load()
+        old = self.evaluate(load, environment)
+        right = self.evaluate(node.value, environment)
+        sum_ = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
+        value = self._operation(node.op, old, right, sum_, environment)
+        if isinstance(old, Sequence | Dict) and not (isinstance(old, Sequence) and old.kind == "tuple"):
+            if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and value == UNKNOWN:
+                value = Sequence(None, old.kind, join_all((*(old.items or (old.rest,)), iterated(right))))
+            self._change(old, value, environment)
+        self._bind(node.target, value, environment)
 
     def _forget(self, target: ast.expr, environment: Environment) -> None:
+        """A name that may be bound anew, or a container that may be changed, is unknown from here on."""
         match target:
             case ast.Name(id=name):
                 environment.variables[name] = UNKNOWN
-            case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name)):
-                if isinstance(environment.variables.get(name), Sequence | Dict | Instance):
-                    environment.variables[name] = UNKNOWN
+            case ast.Subscript(value=ast.expr() as owner) | ast.Attribute(value=ast.expr() as owner):
+                while isinstance(owner, ast.Subscript | ast.Attribute):
+                    owner = owner.value
+                if isinstance(owner, ast.Name):
+                    known = environment.lookup(owner.id, self)
+                    if isinstance(known, Sequence | Dict | Instance):
+                        self._change(known, UNKNOWN, environment)
+                        environment.variables[owner.id] = UNKNOWN
 
     def _branch(
         self,
@@ -925,11 +959,10 @@ class Interpreter:
         environment.variables = dict(before)
         second = self._block(orelse, environment, returns)
         if not second.falls_through:
-            if first.falls_through or first.breaks:
-                environment.variables = after_body if not second.breaks else _joined(after_body, environment.variables)
-        elif first.falls_through or first.breaks:
+            environment.variables = after_body
+        elif first.falls_through:
             environment.variables = _joined(after_body, environment.variables)
-        return _Flow(first.falls_through or second.falls_through, first.breaks or second.breaks)
+        return _Flow(first.falls_through or second.falls_through)
 
     def _loop(
         self,
@@ -942,54 +975,68 @@ class Interpreter:
     ) -> _Flow:
         for _ in range(LOOP_ROUNDS):
             before = dict(environment.variables)
-            bind()
-            self._block(body, environment, returns)
+            self._round(bind, body, environment, returns)
             environment.variables = _joined(before, environment.variables)
             if environment.variables == before:
                 break
         else:
             self._forget_assigned(body, environment)
-            bind()
-            self._block(body, environment, returns)
+            self._round(bind, body, environment, returns)
             self._forget_assigned(body, environment)
         self._block(orelse, environment, returns)
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value is True
         return _Flow(not endless or any(isinstance(inner, ast.Break) for inner in ast.walk(node)))
 
+    def _round(self, bind: Any, body: list[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> None:
+        """One round of a loop; its end is where the body falls through, or breaks, or continues."""
+        bind()
+        self._exits.append([])
+        try:
+            flow = self._block(body, environment, returns)
+        finally:
+            exits = self._exits.pop()
+        ends = [environment.variables, *exits] if flow.falls_through or not exits else exits
+        environment.variables = ends[0]
+        for end in ends[1:]:
+            environment.variables = _joined(environment.variables, end)
+
     def _try(self, node: ast.Try | ast.TryStar, environment: Environment, returns: list[ReturnFact]) -> _Flow:
         before = dict(environment.variables)
+        exits = len(self._exits[-1]) if self._exits else 0
         flow = self._block(node.body, environment, returns)
         if flow.falls_through:
             flow = self._block(node.orelse, environment, returns)
-        falls_through, breaks = flow.falls_through, flow.breaks
-        ends = [environment.variables] if flow.falls_through or flow.breaks else []
+        ends = [environment.variables] if flow.falls_through else []
         for handler in node.handlers:
             environment.variables = dict(before)
             self._forget_assigned(node.body, environment)
-            handled = self._block(handler.body, environment, returns)
-            falls_through, breaks = falls_through or handled.falls_through, breaks or handled.breaks
-            if handled.falls_through or handled.breaks:
+            if self._block(handler.body, environment, returns).falls_through:
                 ends.append(environment.variables)
         if ends:
             environment.variables = ends[0]
             for end in ends[1:]:
                 environment.variables = _joined(environment.variables, end)
+        if not node.finalbody:
+            return _Flow(bool(ends))
+        if self._exits:  # breaks out of the try pass through the final block too
+            variables = environment.variables
+            for end in self._exits[-1][exits:]:
+                environment.variables = end
+                self._forget_assigned(node.finalbody, environment)
+            environment.variables = variables
         final = self._block(node.finalbody, environment, returns)
-        return _Flow(falls_through and final.falls_through, breaks or final.breaks)
+        return _Flow(bool(ends) and final.falls_through)
 
     def _match(self, cases: list[ast.match_case], environment: Environment, returns: list[ReturnFact]) -> _Flow:
         before = dict(environment.variables)
         ends: list[dict[str, Value]] = [before]
-        breaks = False
         for case in cases:
             environment.variables = dict(before)
             for inner in ast.walk(case.pattern):
                 name = getattr(inner, "name", None) or getattr(inner, "rest", None)
                 if isinstance(name, str):
                     environment.variables[name] = UNKNOWN
-            flow = self._block(case.body, environment, returns)
-            breaks = breaks or flow.breaks
-            if flow.falls_through or flow.breaks:
+            if self._block(case.body, environment, returns).falls_through:
                 ends.append(environment.variables)
         whole = (
             bool(cases)
@@ -1002,7 +1049,7 @@ class Interpreter:
         environment.variables = ends[0] if ends else before
         for end in ends[1:]:
             environment.variables = _joined(environment.variables, end)
-        return _Flow(bool(ends), breaks)
+        return _Flow(bool(ends))
 
     def _forget_assigned(self, statements: list[ast.stmt], environment: Environment) -> None:
         for statement in statements:
@@ -1013,6 +1060,8 @@ class Interpreter:
                     environment.variables[node.name] = UNKNOWN
                 elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
                     self._forget(node, environment)
+                elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+                    self._forget(node.func, environment)
 
     # Explanations
 
@@ -1179,5 +1228,15 @@ def _fold(op: ast.operator, left: Any, right: Any) -> Value:
 
 
 def _joined(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
-    """The variables where two paths meet; a name that only one path has bound is unknown."""
-    return {name: join(a[name], b[name]) if name in a and name in b else UNKNOWN for name in a.keys() | b.keys()}
+    """The variables where two paths meet; a name that only one path has bound is unknown. Aliases stay aliases."""
+    joins: dict[tuple[int, int], Value] = {}
+    result: dict[str, Value] = {}
+    for name in a.keys() | b.keys():
+        if name not in a or name not in b:
+            result[name] = UNKNOWN
+            continue
+        key = id(a[name]), id(b[name])
+        if key not in joins:
+            joins[key] = join(a[name], b[name])
+        result[name] = joins[key]
+    return result

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.names import SAME_CALL
 from shardfix.semantics.interpreter.shardings import axis_names
-from shardfix.semantics.interpreter.trace import Environment, FunctionRun, MapRun
+from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later, MapRun
 from shardfix.semantics.interpreter.trees import arrays, leaf_of
 from shardfix.semantics.values import (
-    INVARIANT,
     UNKNOWN,
     UNKNOWN_VARYING,
     Array,
@@ -166,13 +165,15 @@ def run_mapped(
         blocks = tuple(map(block, specs.items, arguments))
     else:
         blocks = tuple(block(specs if not isinstance(specs, Sequence) else UNKNOWN, argument) for argument in arguments)
-    outer = interpreter.checked, interpreter.operands
+    outer = interpreter.checked, interpreter.operands, interpreter.later
     operands: dict[ast.Call, Value] = {}
     interpreter.checked, interpreter.operands = site.checked, operands
+    if arguments is None:
+        interpreter.later = Later.than(site, mapped.function, environment)
     try:
         result, run = _run_unwrapped(interpreter, mapped.function, blocks, environment, node, exact, missing)
     finally:
-        interpreter.checked, interpreter.operands = outer
+        interpreter.checked, interpreter.operands, interpreter.later = outer
     interpreter.trace.maps.append(MapRun(site, mapped.function, arguments, call_node, result, run, operands))
     return result
 
@@ -218,21 +219,16 @@ def call_mapped(
     """The result of calling a mapped function: its outputs put together again, which changes no rank."""
     call_node = node if isinstance(node, ast.Call) else None
     result = run_mapped(interpreter, mapped, arguments, environment, node, call_node, exact)
-    outside = INVARIANT
-    for argument in arguments:
-        if isinstance(argument, Array | Tree):
-            outside = outside.union(as_array(argument).varying)
-    nested = Varying(frozenset(), outside.at_most)
-    manual = mapped.site.axis_names
-    if nested.at_most is not None and manual is not None:
-        nested = Varying(frozenset(), nested.at_most - manual)
-    return map_leaves(lambda leaf: _gathered(leaf, nested, interpreter), arrays(result))
+    return map_leaves(lambda leaf: _gathered(leaf, mapped.site.axis_names), arrays(result))
 
 
-def _gathered(leaf: Value, varying: Varying, interpreter: Interpreter) -> Value:
+def _gathered(leaf: Value, manual: frozenset[str] | None) -> Value:
+    """An output outside the map: it may still vary over the axes of a map around this one, of which closures may know."""
     match leaf:
-        case Array():
-            return replace(leaf, varying=varying, reduced=frozenset())
+        case Array(varying=Varying(at_most=most)):
+            if most is not None and manual is not None:
+                most = most - manual
+            return replace(leaf, varying=Varying(frozenset(), most), reduced=frozenset())
         case Tree():
-            return Tree(replace(leaf.leaf, varying=varying, reduced=frozenset()))
+            return Tree(as_array(_gathered(leaf.leaf, manual)))
     return leaf

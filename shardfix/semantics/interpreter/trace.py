@@ -37,7 +37,10 @@ class Environment:
                 if name in environment.scope.globals:
                     return interpreter.global_value(environment.module, name)
                 if name in environment.variables:
-                    return environment.variables[name]
+                    if interpreter.later is None or interpreter.later.is_settled(environment, name):
+                        if name not in environment.module.rebound_names:
+                            return environment.variables[name]
+                    return interpreter.global_value(environment.module, name) if environment.parent is None else UNKNOWN
                 if name in environment.scope.bindings:
                     if environment.static:
                         return interpreter.static_value(environment, name)
@@ -47,6 +50,48 @@ class Environment:
             first = False
             environment = environment.parent
         return None
+
+
+@dataclass(frozen=True)
+class Later:
+    """The moment at which a mapped function will be called: after the map, when names around it may be bound anew."""
+
+    module: Module
+    call: ast.Call
+    """The call of shard_map or smap."""
+    around: frozenset[int]
+    """The ids of the environments that were there when the function was mapped."""
+
+    @classmethod
+    def than(cls, site: MapSite, function: Value, environment: Environment) -> Later:
+        """Later than the map at ``site``, which is evaluated in ``environment``."""
+        around: set[int] = set()
+        for start in (environment, getattr(function, "environment", None)):
+            while start is not None:
+                around.add(id(start))
+                start = start.parent
+        return cls(site.module, site.call, frozenset(around))
+
+    def is_settled(self, environment: Environment, name: str) -> bool:
+        """Whether the name has its last value at the map already."""
+        if id(environment) not in self.around:
+            return True
+        bindings = environment.scope.bindings.get(name, ())
+        if name in environment.module.mutated_names:
+            return False
+        if len(bindings) <= 1:
+            return True
+        if environment.module is not self.module:
+            return False
+        loops = {
+            around
+            for around in self.module.ancestors(self.call)
+            if isinstance(around, ast.For | ast.While | ast.AsyncFor)
+        }
+        return all(
+            binding.position[0] <= self.call.lineno and loops.isdisjoint(self.module.ancestors(binding.statement))
+            for binding in bindings
+        )
 
 
 @dataclass(frozen=True)

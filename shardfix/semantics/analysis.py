@@ -44,6 +44,14 @@ def _functions_of_interest(module: Module) -> list[ast.FunctionDef]:
     for place in places:
         interesting.update(_functions_around(module, place))
     names = {node.name for node in interesting if isinstance(node, ast.FunctionDef)}
+    for place in places:  # mapped = jax.shard_map(...)
+        statement = module.statement(place)
+        if isinstance(statement, ast.Assign):
+            names.update(
+                target.id if isinstance(target, ast.Name) else target.attr
+                for target in statement.targets
+                if isinstance(target, ast.Name | ast.Attribute)
+            )
     for name in module.imports:
         if module.project.find(name.dotted.rpartition(".")[0] or name.dotted, module.path):
             names.add(name.bound)

@@ -463,12 +463,13 @@ class Module:
     def mutated_names(self) -> frozenset[str]:
         """Names whose objects are changed in place somewhere in the file: by item assignment, attribute or a list's methods."""
         found: set[str] = set()
+        imported = {name.bound for name in self.imports}  # jnp.append and lax.add change nothing
         for kind in (ast.Subscript, ast.Attribute):
             for node in self.nodes(kind):
                 if isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load):
                     found.add(node.value.id)
                 elif isinstance(node, ast.Attribute) and node.attr in MUTATORS and isinstance(node.value, ast.Name):
-                    if isinstance(self.parent(node), ast.Call):
+                    if isinstance(self.parent(node), ast.Call) and node.value.id not in imported:
                         found.add(node.value.id)
         return frozenset(found - {"self", "cls"})
 

@@ -13,11 +13,12 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Sequence_
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from shardfix.semantics.rules.arguments import (
+    STATIC,
     Bound,
     Parameters,
     integer,
@@ -34,6 +35,7 @@ from shardfix.semantics.values import (
     Array,
     BoundMethod,
     Constant,
+    Dict,
     JaxObject,
     Number,
     Rank,
@@ -43,7 +45,7 @@ from shardfix.semantics.values import (
     map_leaves,
 )
 
-__all__ = ["attribute", "binary", "call", "compare", "index", "known_callables", "method", "row", "unary"]
+__all__ = ["AT", "attribute", "binary", "call", "compare", "index", "known_callables", "method", "row", "unary"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Row:
     """Parameters whose mesh axes the result certainly varies over."""
     invariant: bool
     """Whether the result varies over no mesh axis, whatever the arguments."""
+    arrays_only: bool = False
+    """Whether a tuple or list is no array here, but several operands (or an error): so in ``jax.lax``."""
 
 
 @cache
@@ -86,7 +90,9 @@ def parse_row(rule: str, parameters: str) -> Row:
     if match is None:
         raise ValueError(f"not a rule: {rule!r}")
     roles = tuple(int(role) if role.lstrip("-").isdigit() else role for role in _names(match[2]))
-    carried = _names(match[3]) if match[3] else tuple(role for role in roles if isinstance(role, str))
+    carried = (
+        _names(match[3]) if match[3] else tuple(role for role in roles if isinstance(role, str) and role not in STATIC)
+    )
     never = carried == ("never",)
     return Row(Parameters.parse(parameters), match[1], roles, () if never or carried == ("none",) else carried, never)
 
@@ -95,11 +101,17 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
+_OF_SEQUENCES = frozenset({"concatenate", "items_plus", "one_or_many", "reduce_many", "same_pytree"})
+
+
 @cache
 def row(dotted: str) -> Row | None:
     """The row of that callable; None where the table has none."""
     text = _texts().get(dotted)
-    return None if text is None else parse_row(*text)
+    if text is None:
+        return None
+    found = parse_row(*text)
+    return replace(found, arrays_only=dotted.startswith("jax.lax.") and found.rule not in _OF_SEQUENCES)
 
 
 def known_callables() -> frozenset[str]:
@@ -121,6 +133,8 @@ def call(
 ) -> Value | None:
     """What a call of that callable gives; None where the table does not have it.
 
+    What an initializer factory makes is called by the name of the factory and ``()``: ``jax.nn.initializers.normal()``.
+
     ``exact_arguments`` is False where more arguments may be passed than these (``*args`` or ``**kwargs`` of which
     the content is not known). Arguments that come after an unknown ``*args`` must not be among ``arguments``.
     """
@@ -130,8 +144,25 @@ def call(
     if collective is not None:
         bound = Bound.bind(collective[0], arguments, keywords, exact_arguments)
         return UNKNOWN if bound is None else collective[1](bound)
-    found = row(dotted)
+    if f"{dotted}()" in _texts():
+        return JaxObject(f"{dotted}()")
+    found = row(dotted) or _ufunc_method(dotted)
     return None if found is None else apply(found, arguments, keywords, exact_arguments)
+
+
+_UFUNC_METHODS = {
+    "reduce": ("reduction(a, axis, keepdims, where)", "a axis=0 dtype= out= keepdims=False initial= where="),
+    "accumulate": ("elementwise(a)", "a axis=0 dtype= out="),
+    "outer": ("sum_of_ranks(a, b, 0)", "a b"),
+}
+
+
+@cache
+def _ufunc_method(dotted: str) -> Row | None:
+    """``jnp.add.reduce`` and the like."""
+    function, _, name = dotted.rpartition(".")
+    found = row(function) if name in _UFUNC_METHODS else None
+    return parse_row(*_UFUNC_METHODS[name]) if found is not None and found.rule == "elementwise" else None
 
 
 def apply(
@@ -140,6 +171,8 @@ def apply(
     """The result of a call by the rule of a row."""
     bound = Bound.bind(found.parameters, arguments, keywords, exact_arguments)
     if bound is None or not bound.understood:
+        return UNKNOWN
+    if found.arrays_only and any(isinstance(bound.get(name), Sequence | Dict) for name in found.carried):
         return UNKNOWN
     result = RULES[found.rule](bound, *found.roles)
     if found.rule == "same_pytree":
@@ -189,7 +222,7 @@ def attribute(owner: Value, name: str) -> Value | None:
 
 
 _UPDATES = frozenset({"set", "add", "subtract", "mul", "multiply", "divide", "power", "max", "min"})
-_AT = "at[...]"
+AT = "at[...]"
 
 
 def method(
@@ -201,12 +234,14 @@ def method(
     exact_arguments: bool = True,
 ) -> Value | None:
     """What a method gives of an array, or of ``x.at[...]``; None where it is not known."""
-    if name.startswith(_AT):
-        return _update(owner, name.removeprefix(_AT).removeprefix("."), arguments, keywords, exact_arguments)
+    if name.startswith(AT):
+        return _update(owner, name.removeprefix(AT).removeprefix("."), arguments, keywords, exact_arguments)
     if not isinstance(owner, Array):
         return None
     if name == "item":
         return Number()
+    if name in ("block_until_ready", "to_device"):
+        return Array(owner.rank, owner.varying, owner.reduced)
     found = row(f"jax.Array.{name}")
     return None if found is None else apply(found, (owner, *arguments), keywords, exact_arguments)
 
@@ -293,8 +328,8 @@ def index(owner: Value, key: Value) -> Value | None:
     """
     if isinstance(owner, BoundMethod) and owner.name == "at" and isinstance(owner.owner, Array):
         indexed = index(owner.owner, key)
-        return BoundMethod(Sequence((owner.owner, indexed or UNKNOWN)), _AT)
-    if isinstance(owner, BoundMethod) and owner.name == _AT:
+        return BoundMethod(Sequence((owner.owner, indexed or UNKNOWN)), AT)
+    if isinstance(owner, BoundMethod) and owner.name == AT:
         return None
     if not isinstance(owner, Array):
         return None

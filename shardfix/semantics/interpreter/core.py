@@ -36,7 +36,7 @@ from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later
 from shardfix.semantics.interpreter.transforms import call_transformed
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.module import MUTATORS
-from shardfix.semantics.rank_rules import attribute, binary, compare, index, method, unary
+from shardfix.semantics.rank_rules import AT, attribute, binary, compare, index, method, unary
 from shardfix.semantics.scopes import COMPREHENSIONS
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -271,6 +271,8 @@ class Interpreter:
                 return known if known is not None else self._class_attribute(owner.cls, name, owner)
             case Class():
                 return self._class_attribute(owner, name, None)
+        if isinstance(owner, BoundMethod) and owner.name == AT:
+            return BoundMethod(owner.owner, f"{AT}.{name}")
         special = known_attribute(owner, name)
         if special is not None:
             return special
@@ -331,10 +333,9 @@ class Interpreter:
 
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Value:
         owner = self.evaluate(node.value, environment)
-        if isinstance(owner, BoundMethod) and owner.name == "at":
-            return BoundMethod(
-                index(as_array(owner.owner), self._index(node.slice, environment)) or UNKNOWN, "at[]:" + "x"
-            )
+        if isinstance(owner, BoundMethod):
+            indexed = replace(owner, owner=leaf_of(owner.owner))
+            return index(indexed, self._index(node.slice, environment)) or UNKNOWN
         key = self.evaluate(node.slice, environment) if not isinstance(node.slice, ast.Slice) else UNKNOWN
         match owner:
             case Sequence():
@@ -639,6 +640,9 @@ class Interpreter:
             case BoundMethod():
                 owner = function.owner
                 self._note_operand(node, owner)
+                if function.name.startswith(AT):
+                    updated = method(owner, function.name, arguments, keywords, exact_arguments=exact)
+                    return self._note(updated or UNKNOWN, node, environment, *arguments)
                 change = changed_by_method(owner, function.name, arguments, keywords, exact)
                 if change is not None:
                     self._change(owner, change[1], environment)

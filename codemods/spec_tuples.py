@@ -52,7 +52,7 @@ from shardfix.semantics.values import Sequence, Spec
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-SPECS = frozenset({"jax.sharding.PartitionSpec", "jax.P", "jax.NamedSharding"})
+SPECS = frozenset({"jax.sharding.PartitionSpec", "jax.P"})
 SPEC_NAME = re.compile(r"(?:^|_)p?spec$")
 ASSERTIONS = frozenset({"assertEqual", "assertNotEqual", "assertTupleEqual", "assert_equal"})
 
@@ -83,7 +83,7 @@ class SpecTuples(Codemod):
 
     def _pair(self, module: Module, left: ast.expr, right: ast.expr) -> Iterator[Finding]:
         for spec, other in ((left, right), (right, left)):
-            if _is_tuple(module, other) and _is_spec(module, spec) and not module.is_compatibility_code(spec):
+            if _is_spec(module, spec) and _is_tuple(module, other) and not module.is_compatibility_code(spec):
                 code = _as_spec(module, other)
                 fix = Fix(
                     (Replace(Range.of(other), code),), Safety.UNSAFE, "compare with a spec", self.replacement_since
@@ -117,6 +117,11 @@ def _uses_jax(module: Module) -> bool:
 
 def _is_spec(module: Module, node: ast.expr) -> bool:
     """Whether ``node`` is certainly, or by all appearances, a PartitionSpec."""
+    if isinstance(node, ast.Call):
+        return bool(module.resolve(node.func) & SPECS)
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if "spec" not in name.lower():
+        return False
     if isinstance(node, ast.Attribute) and node.attr == "spec":
         owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
         if "sharding" in owner.lower():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardfix import files
+from shardfix.codemod import broken_codemods
 from shardfix.outcomes import ExitCode
 from shardfix.repair import Diagnosis, diagnose
 
@@ -41,7 +42,10 @@ def execute_on_log(text: str, request: Request, out: Stream, err: Stream, *, as_
         err.line(f"shardfix: {problem}")
     if not seen:
         err.line("No error was found in the text.")
-    return ExitCode.TROUBLE if problems else _exit_code(seen, write=write)
+    broken = broken_codemods()
+    for name, reason in broken.items():
+        err.line(f"shardfix: the codemod {name} cannot be imported: {reason}")
+    return ExitCode.TROUBLE if problems or broken else _exit_code(seen, write=write)
 
 
 def _written(diagnoses: Iterable[Diagnosis], complain: Callable[[str], None]) -> Iterator[Diagnosis]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from shardfix import files
 from shardfix.codemod import Codemod, Finding, Fix, Safety, all_codemods
 from shardfix.edits import pen
+from shardfix.fixer import describe
 from shardfix.patch import unified_diff
 from shardfix.prefilter import Prefilter
 from shardfix.semantics.module import Module
@@ -88,6 +89,8 @@ class Diagnosis:
     """Whether something was found that no certain repair mends."""
     mended_before: bool = False
     """Whether the repair of an error before this one mends it too."""
+    failures: tuple[str, ...] = ()
+    """Codemods that crashed on one of the files."""
 
     @property
     def certain(self) -> Repair | None:
@@ -159,6 +162,7 @@ def _diagnose(item: Recognised, settings: Settings, roots: Sequence[str], conten
         tuple((one.path, one.finding) for one in related),
         tuple(search.repairs(related)),
         undecided=any(not one.certain for one in related),
+        failures=tuple(search.failures),
     )
 
 
@@ -214,6 +218,7 @@ class _Search:
         self.settings = settings
         self.codemods = [codemod(settings) for codemod in codemods]
         self.sources: dict[str, files.Source] = {}
+        self.failures: dict[str, None] = {}
         self.project = Project(reads := list(_with_imports(start)))
         prefilter = Prefilter(codemods)
         self.modules: dict[str, Module] = {}
@@ -247,9 +252,11 @@ class _Search:
         for codemod in self.codemods:
             try:
                 found = list(codemod.findings(module))
-            except Exception:  # a codemod that fails on this file must not keep the others from helping
-                continue
-            yield from ((codemod, finding) for finding in found)
+            except Exception as error:  # it must not keep the others from helping
+                reason = f"{module.path}: codemod {codemod.codemod_name()} failed: {describe(error)}"
+                self.failures[reason] = None
+            else:
+                yield from ((codemod, finding) for finding in found)
 
     def _is_certain(self, module: Module, fix: Fix | None) -> bool:
         return (

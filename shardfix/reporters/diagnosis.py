@@ -32,6 +32,8 @@ def show(diagnosis: Diagnosis, out: Stream | None, err: Stream) -> None:
     for number, repair in enumerate(diagnosis.choices, 1):
         err.line(f"  {err.paint(f'choice {number}:', Style.YELLOW)} {_title(repair)}")
         err.raw(b"".join(b"    " + line for line in painted(repair.diff, err).splitlines(keepends=True)))
+    for failure in diagnosis.failures:
+        err.line(f"  {err.paint('error', Style.RED)}: {failure}")
     err.line("")
     err.file.flush()
 

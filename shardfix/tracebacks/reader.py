@@ -29,6 +29,8 @@ class Frame:
     line: int
     function: str = ""
     text: str = ""
+    marked: str = ""
+    """The part of the source that carets point at, where they do and it stands on one line."""
 
     @property
     def is_users(self) -> bool:
@@ -189,8 +191,8 @@ class _Reader:
             if not self.in_traceback:
                 self._flush()
                 self._start(max(0, len(match["indent"]) - 2), "")
-            end, text = self._source(position + 1, len(match["indent"]))
-            self.frames.append(Frame(match["path"], int(match["line"]), match["function"] or "", text))
+            end, text, marked = self._source(position + 1, len(match["indent"]))
+            self.frames.append(Frame(match["path"], int(match["line"]), match["function"] or "", text, marked))
             return end
         for pattern in (*_IPYTHON_FRAMES, _RICH_FRAME):
             if match := pattern.match(line):
@@ -207,18 +209,22 @@ class _Reader:
             self.frames.append(Frame(groups["path"], number, (groups.get("function") or "").strip(), text))
         return end
 
-    def _source(self, position: int, indent: int) -> tuple[int, str]:
-        """The source lines below a frame of Python's: deeper than the frame, without carets and notes."""
+    def _source(self, position: int, indent: int) -> tuple[int, str, str]:
+        """The source lines below a frame of Python's, deeper than it, and the part of a single one that carets mark."""
         shown: list[str] = []
+        marked = ""
         while position < len(self.lines):
             line = self.lines[position]
             depth = len(line) - len(line.lstrip())
             if not line.strip() or depth <= indent or _PYTHON_FRAME.match(line):
                 break
-            if not _CARETS.match(line) and line.lstrip()[0] not in "│└":
+            if _CARETS.match(line):
+                above = self.lines[position - 1]
+                marked = above[depth : len(line.rstrip())] if len(shown) == 1 and not marked else ""
+            elif line.lstrip()[0] not in "│└":
                 shown.append(line.strip())
             position += 1
-        return position, "\n".join(shown)
+        return position, "\n".join(shown), marked if len(shown) == 1 else ""
 
     def _numbered_source(self, position: int) -> tuple[int, int, str]:
         """The numbered source lines below a frame of IPython's or rich's: the end, and the line marked by an arrow."""
@@ -239,7 +245,7 @@ class _Reader:
         text, end = "", position + 1
         function = match["function"] or ""
         if end < len(self.lines) and self.lines[end].startswith("    "):  # the short style: source below the place
-            end, text = self._source(end, 0)
+            end, text, _ = self._source(end, 0)
         else:  # the long style: source above it
             for line in reversed(self.lines[max(0, position - 200) : position]):
                 if _PYTEST_FRAME.match(line) or line.startswith("_____"):

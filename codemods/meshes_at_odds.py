@@ -1,0 +1,154 @@
+"""Meshes that are missing, that are no meshes, or of which there is one too many. (Found from a traceback.)
+
+What JAX says
+    ValueError: The context mesh cannot be empty. Use `jax.set_mesh(mesh)` to enter into a mesh context
+
+    ValueError: The context mesh AbstractMesh('i': 4) should match the mesh passed to shard_map Mesh('i': 8)
+
+    TypeError: shard_map requires a `jax.sharding.Mesh` ... for its second argument, but got [CpuDevice(id=0) ...]
+
+Why
+    Axis names mean nothing without a mesh, and one part of a program runs on one mesh.
+
+Before
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    double = jax.shard_map(lambda x: x * 2, in_specs=P("i"), out_specs=P("i"))
+    print(double(jnp.arange(16.0)))
+
+After
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    double = jax.shard_map(lambda x: x * 2, in_specs=P("i"), out_specs=P("i"), mesh=mesh)
+    print(double(jnp.arange(16.0)))
+
+When it does not fix
+    It never does unasked: which mesh is meant, only the author knows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
+from shardfix.edits import InsertStatement, RemoveArgument, Replace, SetArgument, Wrap, named
+from shardfix.semantics.reported import MAPS, frames_in, mesh_code, reported
+from shardfix.semantics.values import Spec
+
+if TYPE_CHECKING:
+    from shardfix.semantics.calls import Call
+    from shardfix.semantics.module import Module
+    from shardfix.tracebacks import Evidence
+
+
+class MeshesAtOdds(Codemod):
+    triggers: ClassVar[tuple[bytes, ...]] = ()
+    evidence: ClassVar[frozenset[str]] = frozenset({"mesh-mismatch", "mesh-type", "missing-mesh"})
+
+    def findings(self, module: Module) -> Iterator[Finding]:
+        for evidence, _ in reported(module, *self.evidence):
+            match evidence.kind:
+                case "missing-mesh":
+                    yield from self._missing(module, evidence)
+                case "mesh-mismatch":
+                    yield from self._mismatch(module, evidence)
+                case "mesh-type":
+                    yield from self._wrong_type(module)
+
+    # No mesh
+
+    def _missing(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        if evidence.api in ("shard_map", "smap"):
+            for call in module.calls_to(*MAPS):
+                mesh = mesh_code(module, call.node)
+                if mesh and not call.dotted.endswith("smap") and call.argument("mesh") is None:
+                    edit = SetArgument(Range.of(call.node), "mesh", mesh)
+                    choice = Fix((edit,), Safety.UNSAFE, f"map over {mesh}")
+                    yield self.finding(call.node, "shard_map is given no mesh", choices=[choice])
+        if evidence.api == "top_level_all_gather":
+            return  # it takes arrays that are on the mesh already
+        statement = _outermost(module, evidence)
+        mesh = mesh_code(module, statement) if statement is not None else None
+        if statement is not None and mesh is not None:
+            insert = InsertStatement(Range.of(statement), f"{named('jax.set_mesh')}({mesh})")
+            choice = Fix((insert,), Safety.UNSAFE, f"set {mesh} from here on", needs_jax="0.7.1")
+            yield self.finding(statement, "no mesh is set here", choices=[choice])
+
+    # Two meshes
+
+    def _mismatch(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        both_abstract = all("AbstractMesh" in evidence.known.get(name, "") for name in ("context", "given"))
+        for call in module.calls_to(*MAPS):
+            mesh = call.argument("mesh")
+            if mesh is not None and mesh.direct and mesh.name == "mesh":
+                yield from self._two_meshes(module, call, mesh.value)
+            elif mesh is None and both_abstract and isinstance(call.node.func, ast.Attribute | ast.Name):
+                wrap = Wrap(Range.of(call.node), "lambda *args: ", "(*args)")
+                choice = Fix((wrap,), Safety.UNSAFE, "map anew at each call, over the mesh that is set then")
+                yield self.finding(call.node, "a map keeps the mesh of its first call", choices=[choice])
+
+    def _two_meshes(self, module: Module, call: Call, mesh: ast.expr) -> Iterator[Finding]:
+        drop = Fix(
+            (RemoveArgument(Range.of(call.node), "mesh"),), Safety.UNSAFE, "take the mesh that is set around the call"
+        )
+        choices = [drop]
+        contexts = [
+            item.context_expr.args[0]
+            for block in module.nodes(ast.With)
+            for item in block.items
+            if isinstance(item.context_expr, ast.Call)
+            and item.context_expr.args
+            and module.resolve(item.context_expr.func)
+            & {"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding.use_mesh"}
+        ]
+        others = [node for node in contexts if module.text(node) != module.text(mesh)]
+        if len(others) == 1 and isinstance(mesh, ast.Name):
+            replace = Replace(Range.of(others[0]), mesh.id)
+            choices.append(Fix((replace,), Safety.UNSAFE, f"set {mesh.id} around the call"))
+        yield self.finding(call.node, "the map's mesh is another than the one that is set", choices=choices)
+
+    # No mesh, though it is passed as one
+
+    def _wrong_type(self, module: Module) -> Iterator[Finding]:
+        for call in module.calls_to(*MAPS):
+            mesh = call.argument("mesh", 1)
+            axes = _axes(module, call)
+            if mesh is None or not axes:
+                continue
+            names = "".join(f'"{axis}", ' for axis in axes)
+            names = names.rstrip() if len(axes) == 1 else names.rstrip(", ")
+            wrap = Wrap(Range.of(mesh.value), f"{named('jax.sharding.Mesh')}(", f", ({names}))")
+            choice = Fix((wrap,), Safety.UNSAFE, "make a mesh of the devices, with the axes that the specs name")
+            yield self.finding(mesh.value, "devices are no mesh: they have no axis names", choices=[choice])
+
+
+def _axes(module: Module, call: Call) -> tuple[str, ...]:
+    """The axes that the specs of a map name, in the order in which they do."""
+    found: dict[str, None] = {}
+    for name in ("in_specs", "out_specs"):
+        argument = call.argument(name)
+        for node in ast.walk(argument.value) if argument is not None else ():
+            value = module.value_of(node) if isinstance(node, ast.Call) else None
+            if isinstance(value, Spec):
+                found.update(dict.fromkeys(sorted(value.axes or ())))
+    return tuple(found)
+
+
+def _outermost(module: Module, evidence: Evidence) -> ast.stmt | None:
+    """The statement of the module, outside of any function and block, in which the error came about."""
+    for frame in reversed(frames_in(module, evidence)):
+        for statement in module.tree.body:
+            if statement.lineno <= frame.line <= (statement.end_lineno or statement.lineno):
+                simple = isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign)
+                return statement if simple else None
+    return None

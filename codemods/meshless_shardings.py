@@ -79,7 +79,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, SetArgument, Wrap, named
@@ -130,6 +130,18 @@ class MeshlessShardings(Codemod):
         rb"\b(?:in|out)_shardings\b",
         rb"\bset_mesh\b|use_mesh",
         rb"\bdevice\s*=",
+    )
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {
+            "ambiguous-operation",
+            "auto-axes",
+            "explicit-constraint",
+            "manual-constraint",
+            "mesh-mismatch",
+            "missing-mesh",
+            "sharding-type",
+            "unexpected-keyword",
+        }
     )
 
     def findings(self, module: Module) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.values import Class
@@ -45,8 +46,13 @@ def all_self_assignments(cls: Class) -> dict[str, list[tuple[ast.FunctionDef, as
 
     Other ways to set it (augmented, unpacked, deleted) count as a second place, so that the attribute is not known.
     """
+    return _self_assignments(cls.node)
+
+
+@lru_cache(maxsize=128)
+def _self_assignments(cls: ast.ClassDef) -> dict[str, list[tuple[ast.FunctionDef, ast.expr]]]:
     found: dict[str, list[tuple[ast.FunctionDef, ast.expr]]] = {}
-    for function in cls.node.body:
+    for function in cls.body:
         if not isinstance(function, ast.FunctionDef) or not function.args.args:
             continue
         own = function.args.args[0].arg

@@ -10,7 +10,7 @@ import ast
 import os
 import signal
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -163,15 +163,26 @@ def _processors() -> int:
 
 def _in_pool(tasks: Sequence[Task], worker: Worker, workers: int) -> Iterator[FileOutcome]:
     batches = list(_batches(tasks))
-    done = 0
-    while done < len(batches):
-        for outcomes in _until_broken(batches[done:], worker, workers):
-            done += 1
-            yield from outcomes
-        if done < len(batches):
-            # The pool broke before this batch was done. The fault may lie in one that ran beside it; then it breaks again.
-            yield from (_alone(task, worker) for task in batches[done])
-            done += 1
+    finished = _as_finished(batches, worker, workers)
+    done: dict[int, list[FileOutcome]] = {}
+    for number in range(len(batches)):
+        while number not in done:
+            done.update([next(finished)])
+        yield from done.pop(number)
+
+
+def _as_finished(
+    batches: Sequence[list[Task]], worker: Worker, workers: int
+) -> Iterator[tuple[int, list[FileOutcome]]]:
+    waiting = dict(enumerate(batches))
+    while waiting:
+        for number, outcomes in _until_broken(waiting, worker, workers):
+            del waiting[number]
+            yield number, outcomes
+        if waiting:
+            # The pool broke. The fault may lie in a batch that ran beside the first of those left; then it breaks again.
+            number = min(waiting)
+            yield number, [_alone(task, worker) for task in waiting.pop(number)]
 
 
 def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
@@ -187,27 +198,34 @@ def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
         yield batch
 
 
-def _until_broken(batches: Sequence[list[Task]], worker: Worker, workers: int) -> Iterator[list[FileOutcome]]:
-    """The outcomes of the batches in order, as far as a pool gets before one of its workers dies or hangs."""
+def _until_broken(
+    batches: Mapping[int, list[Task]], worker: Worker, workers: int
+) -> Iterator[tuple[int, list[FileOutcome]]]:
+    """What a pool makes of the batches before one of its workers dies or hangs."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(workers, len(batches)), _context(), _start_worker, (worker,))
+    futures: dict[int, Future[list[FileOutcome]]] = {}
     try:
-        futures: list[Future[list[FileOutcome]]] = [pool.submit(_analyse_batch, batch) for batch in batches]
-        for future in futures:
+        for number, batch in batches.items():
+            futures[number] = pool.submit(_analyse_batch, batch)
+        for number in tuple(futures):
             try:
-                outcomes = future.result(BATCH_SECONDS)
+                outcomes = futures[number].result(BATCH_SECONDS)
             except (BrokenProcessPool, TimeoutError):
-                return
-            yield outcomes
-        pool.shutdown()
+                break
+            yield number, outcomes
+            del futures[number]
+        for number, future in futures.items():
+            if future.done() and future.exception() is None:
+                yield number, future.result()
     finally:
-        # Where all went well there is none left; a worker that hangs, or is not waited for after Ctrl-C, ends here.
-        for process in set(multiprocessing.active_children()) - others:
-            process.kill()
+        if futures:  # something went wrong: a worker that hangs, or that no one waits for after Ctrl-C, ends here
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
         pool.shutdown(cancel_futures=True)
 
 

@@ -67,7 +67,10 @@ GUIDES = {
 
 @dataclass(frozen=True)
 class Removed:
-    """Names that are gone; ``name`` ends in ``.*`` where it stands for all that a module held, but ``kept``."""
+    """Names that are gone; ``name`` ends in ``.*`` where it stands for all that a module held, but ``kept``.
+
+    ``removed`` is empty where the names went at different times.
+    """
 
     name: str
     removed: str
@@ -123,16 +126,43 @@ REMOVED = (
     Removed(
         "jax.extend.core.primitives.xla_pmap_p", "0.10.0", "pmap is jit of shard_map now, and has no primitive", "pmap"
     ),
+    Removed("jax.experimental.pjit.AUTO", "0.10.1", "None, for what jit decides", "jit"),
     Removed(
         "jax.experimental.pjit.*",
-        "0.10.1",
+        "",
         "shardings of jax.jit are objects: NamedSharding, or None for what jit decides",
         "jit",
         kept=frozenset({"pjit"}),
     ),
+    *(
+        Removed(
+            f"jax.interpreters.pxla.{name}",
+            version,
+            "NamedSharding and jax.Array say the same in public",
+            "pmap",
+            deprecated_only=kept,
+        )
+        for version, kept, names in (
+            ("0.8.2", True, "MeshComputation global_avals_to_results_handler"),
+            (
+                "0.10.0",
+                False,
+                "Chunked MapTracer NoSharding PmapExecutable Replicated ShardedAxis ShardingSpec Unstacked parallel_callable "
+                "shard_args spec_to_indices xla_pmap_p",
+            ),
+            (
+                "0.11.0",
+                False,
+                "ArrayMapping Index MeshAxisName MeshExecutable _UNSPECIFIED are_hlo_shardings_equal "
+                "array_mapping_to_axis_resources global_aval_to_result_handler global_result_handlers "
+                "is_hlo_sharding_replicated op_sharding_to_indices",
+            ),
+        )
+        for name in names.split()
+    ),
     Removed(
         "jax.interpreters.pxla.*",
-        "0.10.0",
+        "",
         "it was an internal of pmap and pjit; NamedSharding and jax.Array say the same in public",
         "pmap",
         kept=frozenset({"thread_resources", "create_compile_options"}),
@@ -190,8 +220,8 @@ class RemovedShardings(Codemod):
 
     def _gone(self, node: ast.AST, dotted: str, entry: Removed) -> Finding:
         fate = "is deprecated" if entry.deprecated_only else "is gone"
-        reason = f"{entry.instead}; see {GUIDES[entry.guide]}"
-        return self.finding(node, f"{dotted} {fate} since JAX {entry.removed}", reason=reason)
+        since = f" since JAX {entry.removed}" if entry.removed else ""
+        return self.finding(node, f"{dotted} {fate}{since}", reason=f"{entry.instead}; see {GUIDES[entry.guide]}")
 
     def _options(self, module: Module) -> Iterator[Finding]:
         for call in module.calls_to("jax.config.update"):

@@ -99,9 +99,9 @@ class SpecTuples(Codemod):
         }
         if "builtins.tuple" not in names or names & SPECS or not _is_called_spec(tested):
             return
-        if not module.used_names & SPECS or module.is_compatibility_code(call) or _is_leaf_test(module, call):
+        if module.is_compatibility_code(call) or _is_leaf_test(module, call):
             return
-        if _is_tested_for_spec(module, call, module.text(tested)):
+        if not _is_used_as_spec(module, tested) or _is_tested_for_spec(module, call, module.text(tested)):
             return
         text = module.text(kinds)[1:-1].rstrip(", ") if isinstance(kinds, ast.Tuple) else module.text(kinds)
         both = Replace(Range.of(kinds), f"({text}, {named('jax.sharding.PartitionSpec')})")
@@ -150,6 +150,39 @@ def _is_called_spec(node: ast.expr) -> bool:
     return SPEC_NAME.search(name) is not None
 
 
+def _is_used_as_spec(module: Module, tested: ast.expr) -> bool:
+    """Whether the file gives ``tested`` a PartitionSpec for a value, or uses it where JAX wants one."""
+    if isinstance(module.value_of(tested), Spec):
+        return True
+    text = module.text(tested)
+    for call in module.calls_to("jax.sharding.NamedSharding"):
+        spec = call.value("spec", 1)
+        if (
+            spec is not None
+            and module.text(spec) == text
+            and _function_of(module, spec) is _function_of(module, tested)
+        ):
+            return True
+    bindings = module.reaching(tested) if isinstance(tested, ast.Name) else None
+    parameters = [binding.node for binding in bindings or [] if isinstance(binding.node, ast.arg)]
+    function = _function_of(module, tested)
+    if len(parameters) != 1 or not isinstance(function, ast.FunctionDef) or parameters[0] not in function.args.args:
+        return False
+    if parameters[0].annotation is not None and "PartitionSpec" in module.text(parameters[0].annotation):
+        return True
+    index = function.args.args.index(parameters[0])
+    for node in module.nodes(ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id == function.name and index < len(node.args):
+            argument = node.args[index]
+            if isinstance(argument, ast.Call) and module.resolve(argument.func) & SPECS:
+                return True
+    return False
+
+
+def _function_of(module: Module, node: ast.AST) -> ast.AST | None:
+    return module.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
 def _is_leaf_test(module: Module, call: ast.Call) -> bool:
     """Whether the test tells leaves of a pytree apart, of which a PartitionSpec is one in any case."""
     for ancestor in module.ancestors(call):
@@ -162,8 +195,7 @@ def _is_leaf_test(module: Module, call: ast.Call) -> bool:
 
 def _is_tested_for_spec(module: Module, call: ast.Call, text: str) -> bool:
     """Whether the function around ``call`` asks for a PartitionSpec as well."""
-    function = module.enclosing(call, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    for other in ast.walk(function or module.tree):
+    for other in ast.walk(_function_of(module, call) or module.tree):
         if isinstance(other, ast.Call) and other is not call and module.resolve(other.func) == {"builtins.isinstance"}:
             if len(other.args) == 2 and module.text(other.args[0]) == text:
                 if any(module.resolve(kind) & SPECS for kind in ast.walk(other.args[1]) if isinstance(kind, ast.expr)):

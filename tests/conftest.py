@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ from shardfix.cli import main
 
 if TYPE_CHECKING:
     from shardfix.codemod import Codemod
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # read when JAX is first imported
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

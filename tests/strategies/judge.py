@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-from strategies.writer import varying_axes
+import numpy
 
 from shardfix.semantics.module import Module
 from shardfix.semantics.project import Project
@@ -28,7 +28,10 @@ from shardfix.semantics.values import (
     as_array,
     is_number,
 )
+from strategies.writer import varying_axes
 
+Place = tuple[str, int]
+"""The file and the line of a call of shard_map."""
 FOLDER = "/generated"
 """Where the files of a program are said to be."""
 
@@ -59,10 +62,15 @@ class Count:
     both: int = 0
     contradictions: list[str] = field(default_factory=list)
     rejections: Counter[str] = field(default_factory=Counter)
+    maps: int = 0
+    """Runs of maps that were compared with JAX."""
     unjudged: int = 0
+    """Runs of maps that JAX did not come to."""
+    untyped: int = 0
+    """Runs of unchecked maps of which JAX does not say what varies."""
 
     def add(self, other: Count) -> None:
-        for name in ("leaves", "ranks", "bounded", "varying", "both", "unjudged"):
+        for name in ("leaves", "ranks", "bounded", "varying", "both", "maps", "unjudged", "untyped"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.contradictions += other.contradictions
         self.rejections += other.rejections
@@ -78,7 +86,7 @@ class Count:
 class Records:
     """What the mapped functions gave when JAX traced them, by the file and line of the call of shard_map."""
 
-    outputs: dict[tuple[str, int], list[Any]] = field(default_factory=dict)
+    outputs: dict[Place, list[Any]] = field(default_factory=dict)
     """Each output with its leaves replaced by :class:`Leaf`."""
     error: Exception | None = None
 
@@ -163,37 +171,124 @@ def trace(program: Program, check: bool | None = None) -> Records:
     return records
 
 
+def run(program: Program) -> dict[Place, list[list[frozenset[str]]]]:
+    """Run a program without checks on eight devices: of each leaf that a map gives, the mesh axes along which devices differ."""
+    found: dict[Place, list[list[frozenset[str]]]] = {}
+    original = jax.shard_map
+
+    def mapping(function: Any = None, /, **options: Any) -> Any:
+        frame = sys._getframe(1)
+        place = frame.f_code.co_filename, frame.f_lineno
+        if function is None:
+            return lambda inner: mapping_at(inner, place, options)
+        return mapping_at(function, place, options)
+
+    def mapping_at(function: Any, place: Place, options: dict[str, Any]) -> Any:
+        axes = options["mesh"].axis_names
+
+        def stacked(*arguments: Any) -> Any:
+            return [jax.numpy.asarray(leaf)[None] for leaf in jax.tree.leaves(function(*arguments))]
+
+        everywhere = jax.jit(original(stacked, **{**options, "out_specs": jax.P(axes), "check_vma": False}))
+
+        def noted(*arguments: Any) -> Any:
+            blocks = [leaf.reshape(*options["mesh"].axis_sizes, *leaf.shape[1:]) for leaf in everywhere(*arguments)]
+            found.setdefault(place, []).append([differing_axes(jax.device_get(block), axes) for block in blocks])
+            return jax.jit(original(function, **options))(*arguments)
+
+        return noted
+
+    jax.shard_map = mapping
+    try:
+        with loaded(program) as main:
+            main.main()
+    except Exception:
+        pass  # JAX does not take what comes after
+    finally:
+        jax.shard_map = original
+    return found
+
+
+def differing_axes(blocks: Any, axes: tuple[str, ...]) -> frozenset[str]:
+    """The axes along which the blocks of all devices, one leading axis for each mesh axis, are not equal."""
+    return frozenset(
+        name
+        for position, name in enumerate(axes)
+        if not numpy.array_equal(blocks, numpy.broadcast_to(blocks.take([0], position), blocks.shape), equal_nan=True)
+    )
+
+
+def judge_values(program: Program) -> tuple[int, list[str]]:
+    """How many leaves were compared, and where one is said not to vary over an axis along which it differs."""
+    wrong: list[str] = []
+    compared = 0
+    found = run(program)
+    for place, value, called in analysed(program):
+        outputs = found.get(place, [])
+        leaves = known_leaves(value)
+        if not called or len(outputs) != 1 or len(leaves) != len(outputs[0]):
+            continue
+        for position, (leaf, differing) in enumerate(zip(leaves, outputs[0], strict=True)):
+            most = as_array(leaf).varying.at_most
+            compared += most is not None
+            if most is not None and not differing <= most:
+                wrong.append(
+                    f"{place[0]}:{place[1]} leaf {position}: at most {sorted(most)} is claimed, differs along {sorted(differing)}"
+                )
+    return compared, wrong
+
+
+def known_leaves(value: Value) -> list[Value]:
+    """The leaves of a value in JAX's order."""
+    match value:
+        case Sequence(items=tuple() as items):
+            return [leaf for item in items for leaf in known_leaves(item)]
+        case Dict(complete=True):
+            return [leaf for _, item in sorted(value.items) for leaf in known_leaves(item)]
+        case Constant(value=None):
+            return []
+    return [value]
+
+
 def judge(program: Program) -> Count:
     """Compare what the analysis says of every output of every map with what JAX says."""
     count = Count()
-    ranks = trace(program)
-    types_ = ranks if program.checked else trace(program, check=True)
-    if ranks.error is not None:
-        count.rejections[f"{type(ranks.error).__name__}: {str(ranks.error)[:120]}"] += 1
-    for path, place, value, exact in analysed(program):
-        for records, varying in ((ranks, program.checked), (types_, True))[: 1 if program.checked else 2]:
-            outputs = records.outputs.get(place, [])
-            if not outputs:
-                count.unjudged += 1
-                continue
-            problems = [list(contradictions(value, output, varying, program.checked)) for output in outputs]
-            wrong = min(problems, key=len) if exact else max(problems, key=len)
-            count.contradictions += [f"{path}:{place[1]} {problem}" for problem in wrong]
-            if records is ranks:
-                for output in outputs[:1]:
-                    tally(value, output, count)
+    traced = trace(program)
+    typed = traced if program.checked else trace(program, check=True)
+    if traced.error is not None:
+        count.rejections[f"{type(traced.error).__name__}: {str(traced.error)[:120]}"] += 1
+    for place, value, called in analysed(program):
+        outputs = traced.outputs.get(place, [])
+        if not outputs:
+            count.unjudged += 1
+            continue
+        count.maps += 1
+        count.contradictions += disagreement(place, value, outputs, called, program.checked, program.checked)
+        if not program.checked:
+            count.untyped += place not in typed.outputs
+            count.contradictions += disagreement(place, value, typed.outputs.get(place, []), called, True, False)
+        if called:
+            tally(value, outputs[0], count)
     return count
 
 
-def analysed(program: Program) -> Iterator[tuple[str, tuple[str, int], Value, bool]]:
+def disagreement(
+    place: Place, value: Value, outputs: list[Any], called: bool, varying: bool, checked: bool
+) -> list[str]:
+    """What JAX contradicts: for the run of one call, of each of its outputs; for the run at the map, of any."""
+    problems = [list(contradictions(value, output, varying, checked)) for output in outputs]
+    wrong = (min if called else max)(problems, key=len, default=[])
+    return [f"{place[0]}:{place[1]} {problem}" for problem in wrong]
+
+
+def analysed(program: Program) -> Iterator[tuple[Place, Value, bool]]:
     """What the analysis says of each run of a map: its place, the outputs, and whether it is of one call only."""
     sources = {f"{FOLDER}/{name}": text for name, text in program.files}
     project = Project(files=tuple(sources), sources=sources)
     module = project.module_at(f"{FOLDER}/main.py")
     assert isinstance(module, Module)
     for run in module.trace.maps:
-        place = run.site.module.path, run.site.call.lineno
-        yield run.site.module.path, place, run.result, run.arguments is not None
+        yield (run.site.module.path, run.site.call.lineno), run.result, run.arguments is not None
 
 
 def contradictions(value: Value, output: Any, varying: bool, checked: bool, path: str = "output") -> Iterator[str]:

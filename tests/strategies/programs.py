@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 from hypothesis import strategies as st
+
 from strategies.judge import Program
 from strategies.statements import block
 from strategies.writer import Book, Writer, indented, is_array, varying_axes

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from hypothesis import strategies as st
+
 from strategies.expressions import expression
 from strategies.writer import Writer, fits, indented, is_float_array, varying_axes
 
@@ -426,8 +427,8 @@ def attempt(w: Writer) -> object:
                 "    case _:",
                 f"        {name} = {a}.sum()",
             ],
-            [f"match ({a}, {b}):", f"    case (x, y):", f"        {name} = x", "    case _:", f"        {name} = 0.0"],
-            [f"with jax.named_scope('scope'):", f"    {name} = {a} * 2"],
+            [f"match ({a}, {b}):", "    case (x, y):", f"        {name} = x", "    case _:", f"        {name} = 0.0"],
+            ["with jax.named_scope('scope'):", f"    {name} = {a} * 2"],
         )
     )
     if w.try_lines(lines):

@@ -15,7 +15,7 @@ from shardfix.semantics.project import Project
 from shardfix.semantics.scopes import Binding, Scope, build_scopes, enclosing_scope_node, index_nodes, last_before
 
 if TYPE_CHECKING:
-    from shardfix.semantics.interpreter import Trace
+    from shardfix.semantics.interpreter import Environment, Interpreter, Trace
     from shardfix.semantics.values import Value
     from shardfix.tracebacks import Evidence
 
@@ -494,6 +494,23 @@ class Module:
         from shardfix.semantics.interpreter import value_of
 
         return value_of(self, node)
+
+    @cached_property
+    def static_interpreter(self) -> Interpreter:
+        """The interpreter that answers :meth:`value_of`, with what it has found out already."""
+        from shardfix.semantics.interpreter import Interpreter
+
+        return Interpreter()
+
+    @cached_property
+    def static_environments(self) -> dict[Scope, Environment]:
+        """The static environments of the scopes that were asked about."""
+        return {}
+
+    @cached_property
+    def static_values(self) -> dict[ast.expr, Value]:
+        """The answers that :meth:`value_of` has given."""
+        return {}
 
     @cached_property
     def trace(self) -> Trace:

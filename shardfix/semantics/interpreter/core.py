@@ -74,6 +74,10 @@ BUDGET = 60_000
 """Expressions and statements evaluated for one entry before the rest is unknown."""
 
 
+STATIC_BUDGET = 4_000
+"""The same for one question about a static value."""
+STATIC_TOTAL = 400_000
+"""The same for all such questions about one module."""
 CALL_DEPTH = 12
 
 
@@ -99,14 +103,18 @@ class Interpreter:
 
     def __init__(self, trace: Trace | None = None) -> None:
         self.trace = trace if trace is not None else Trace()
-        self._globals: dict[tuple[int, str], Value] = {}
+        self._static: dict[tuple[int, str], Value] = {}
+        """Static values by environment and name; the environments are kept alive by their modules."""
         self._in_progress: set[tuple[int, str]] = set()
+        self._cut_short = False
+        """Whether a cycle, or the depth, has cut the static value short that is being worked out."""
         self._stack: list[ast.AST] = []
         self._frames: list[Environment] = []
         self._exits: list[list[dict[str, Value]]] = []
         """For each loop that is being run, the variables at its breaks and continues."""
         self._depth = 0
         self._left = BUDGET
+        self._static_left = STATIC_TOTAL
         self.checked: bool | None = None
         """Whether the shard_map around what is being run checks replication."""
         self.operands: dict[ast.Call, Value] = {}
@@ -130,6 +138,23 @@ class Interpreter:
             self._exits.clear()
             self._depth = 0
 
+    def value_of(self, module: Module, node: ast.expr) -> Value:
+        """What is known of an expression at no particular moment. All such questions share one budget: past it, nothing is known."""
+        self._left = min(STATIC_BUDGET, self._static_left)
+        before = self._left
+        try:
+            return self.evaluate(node, static_environment(module, module.scope_of(node)))
+        except (OutOfBudget, RecursionError):
+            return UNKNOWN
+        finally:
+            self._static_left -= before - max(self._left, 0)
+            self._stack.clear()
+            self._frames.clear()
+            self._exits.clear()
+            self._in_progress.clear()
+            self._cut_short = False
+            self._depth = 0
+
     def run_module(self, module: Module) -> Environment:
         """Run the top level of a module."""
         self._left = BUDGET
@@ -150,29 +175,30 @@ class Interpreter:
 
     def global_value(self, module: Module, name: str) -> Value:
         """What is known of a module-level name at any time: the join over all its bindings."""
-        key = (id(module), name)
-        known = self._globals.get(key)
-        if known is not None:
-            return known
-        environment = Environment(module, module.module_scope, None, static=True)
-        value = self.static_value(environment, name)
-        if not self._in_progress:
-            self._globals[key] = value
-        return value
+        return self.static_value(static_environment(module, module.module_scope), name)
 
     def static_value(self, environment: Environment, name: str) -> Value:
         """The join over all bindings of a name in a static environment's scope."""
-        key = (id(environment.scope), name)
+        key = (id(environment), name)
+        known = self._static.get(key)
+        if known is not None:
+            return known
         if key in self._in_progress or len(self._in_progress) > 40:
+            self._cut_short = True
             return UNKNOWN
+        if name in environment.module.mutated_names:
+            return UNKNOWN
+        cut_before, self._cut_short = self._cut_short, False
         self._in_progress.add(key)
         try:
             bindings = environment.scope.bindings.get(name, [])
-            if name in environment.module.mutated_names:
-                return UNKNOWN
-            return join_all(self.binding_value(binding, environment) for binding in bindings)
+            value = join_all(self.binding_value(binding, environment) for binding in bindings)
         finally:
             self._in_progress.discard(key)
+        if environment.kept and not (self._cut_short and self._in_progress):
+            self._static[key] = value
+        self._cut_short = self._cut_short or cut_before
+        return value
 
     def binding_value(self, binding: Binding, environment: Environment) -> Value:
         """What one binding gives its name, evaluated where it stands."""
@@ -296,7 +322,7 @@ class Interpreter:
             if assigned:
                 return self._assigned_attribute(cls, assigned, owner)
         for base in cls.node.bases:
-            value = self.evaluate(base, Environment(cls.module, cls.module.module_scope, None, static=True))
+            value = self.evaluate(base, static_environment(cls.module, cls.module.module_scope))
             if not isinstance(value, Class):
                 return UNKNOWN
             found = self._class_attribute(value, name, owner, depth + 1)
@@ -316,7 +342,7 @@ class Interpreter:
             return UNKNOWN if node.decorator_list else plain
         bound: Value = replace(plain, bound_self=owner)
         for decorator in reversed(node.decorator_list):
-            applied = self.evaluate(decorator, Environment(cls.module, cls.module.module_scope, None, static=True))
+            applied = self.evaluate(decorator, static_environment(cls.module, cls.module.module_scope))
             bound = self.call(applied, (bound,), {}, environment, decorator, exact=True)
         return bound
 
@@ -328,7 +354,7 @@ class Interpreter:
             return UNKNOWN
         method_node, value = assigned[0]
         scope = cls.module.scopes[method_node]
-        parent = Environment(cls.module, cls.module.module_scope, None, static=True)
+        parent = static_environment(cls.module, cls.module.module_scope)
         return self.evaluate(value, Environment(cls.module, scope, parent, {"self": owner}, static=True))
 
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Value:
@@ -711,7 +737,7 @@ class Interpreter:
         missing: Value = UNKNOWN,
     ) -> None:
         positional = [*parameters.posonlyargs, *parameters.args]
-        outer = function.environment or Environment(function.module, function.module.module_scope, None, static=True)
+        outer = function.environment or static_environment(function.module, function.module.module_scope)
         defaults = dict(
             zip(
                 [argument.arg for argument in positional[len(positional) - len(parameters.defaults) :]],
@@ -768,7 +794,7 @@ class Interpreter:
             attributes: dict[str, Value] = {}
             instance = Instance(cls)
             scope_environment = Environment(
-                cls.module, cls.module.scopes[init], Environment(cls.module, cls.module.module_scope, None, static=True)
+                cls.module, cls.module.scopes[init], static_environment(cls.module, cls.module.module_scope)
             )
             function = Function(cls.module, init, scope_environment.parent, instance)
             self._bind_parameters(init.args, function, (instance, *arguments), keywords, scope_environment, exact)
@@ -780,7 +806,7 @@ class Interpreter:
             return Instance(cls, tuple(attributes.items()))
         if not exact or own_method(cls, "__init__") is not None:
             return Instance(cls)
-        environment = Environment(cls.module, cls.module.module_scope, None, static=True)
+        environment = static_environment(cls.module, cls.module.module_scope)
         attributes = {}
         given = dict(keywords)
         for position, (name, default) in enumerate(fields):
@@ -1145,29 +1171,30 @@ _TRANSPARENT_DECORATORS = frozenset(
 
 def value_of(module: Module, node: ast.expr) -> Value:
     """What is known of an expression where it stands, whatever the arguments of the functions around it."""
-    interpreter = Interpreter()
-    try:
-        return interpreter.evaluate(node, static_environment(module, module.scope_of(node)))
-    except (OutOfBudget, RecursionError):
-        return UNKNOWN
+    known = module.static_values.get(node)
+    if known is None:
+        known = module.static_values[node] = module.static_interpreter.value_of(module, node)
+    return known
 
 
 def static_environment(module: Module, scope: Scope) -> Environment:
-    """The environment of a scope at no particular moment."""
+    """The environment of a scope at no particular moment; one for each scope."""
+    known = module.static_environments.get(scope)
+    if known is not None:
+        return known
     parent = static_environment(module, scope.parent) if scope.parent is not None else None
-    environment = Environment(module, scope, parent, static=True)
+    environment = module.static_environments[scope] = Environment(module, scope, parent, static=True, kept=True)
     node = scope.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         cls = module.parent(node)
         parameters = [*node.args.posonlyargs, *node.args.args]
         if isinstance(cls, ast.ClassDef) and parameters and not has_decorator(node, "staticmethod", "classmethod"):
             environment.variables[parameters[0].arg] = Instance(Class(module, cls))
-        interpreter = Interpreter()
         for parameter in (*parameters, *node.args.kwonlyargs):
             if parameter.annotation is not None and parent is not None:
-                known = from_annotation(interpreter, parameter.annotation, parent)
-                if known != UNKNOWN and len(scope.bindings.get(parameter.arg, ())) == 1:
-                    environment.variables[parameter.arg] = known
+                known_type = from_annotation(module.static_interpreter, parameter.annotation, parent)
+                if known_type != UNKNOWN and len(scope.bindings.get(parameter.arg, ())) == 1:
+                    environment.variables[parameter.arg] = known_type
     return environment
 
 

@@ -27,6 +27,8 @@ class Environment:
     parent: Environment | None
     variables: dict[str, Value] = field(default_factory=dict)
     static: bool = False
+    kept: bool = False
+    """Whether its module keeps it for good, so that what is found of its names may be remembered."""
 
     def lookup(self, name: str, interpreter: Interpreter) -> Value | None:
         """The value of a name; None where it is not bound in any scope."""

@@ -60,8 +60,7 @@ GUIDES = {
     "shard_map": "https://docs.jax.dev/en/latest/notebooks/shard_map.html",
     "pmap": "https://docs.jax.dev/en/latest/migrate_pmap.html",
     "arrays": "https://docs.jax.dev/en/latest/jax_array_migration.html",
-    "jit": "https://docs.jax.dev/en/latest/notebooks/Distributed_arrays_and_automatic_parallelization.html",
-    "explicit": "https://docs.jax.dev/en/latest/notebooks/explicit-sharding.html",
+    "parallel": "https://docs.jax.dev/en/latest/parallel.html",
 }
 
 
@@ -96,8 +95,8 @@ REMOVED = (
     Removed("jax.experimental.maps.*", "0.4.31", "map with jax.shard_map over a jax.sharding.Mesh", "shard_map"),
     Removed("jax.xmap", "0.4.31", "map with jax.shard_map", "shard_map"),
     Removed("jax.soft_pmap", "0.3.18", "map with jax.shard_map and jax.vmap", "shard_map"),
-    Removed("jax.experimental.sharded_jit.*", "0.4.0", "jax.jit with in_shardings and out_shardings", "jit"),
-    Removed("jax.interpreters.sharded_jit.*", "0.4.0", "jax.jit with in_shardings and out_shardings", "jit"),
+    Removed("jax.experimental.sharded_jit.*", "0.4.0", "jax.jit with in_shardings and out_shardings", "parallel"),
+    Removed("jax.interpreters.sharded_jit.*", "0.4.0", "jax.jit with in_shardings and out_shardings", "parallel"),
     Removed("jax.sharding.PmapSharding", "0.10.0", 'NamedSharding(Mesh(devices, ("x",)), PartitionSpec("x"))', "pmap"),
     Removed("jax.experimental.global_device_array.*", "0.4.7", "jax.Array, which may span processes", "arrays"),
     Removed(
@@ -106,13 +105,13 @@ REMOVED = (
         "jax.experimental.array_serialization, which takes jax.Array",
         "arrays",
     ),
-    Removed("jax.experimental.shard_alike.*", "0.11.2", "jax.lax.with_sharding_constraint on both arrays", "jit"),
+    Removed("jax.experimental.shard_alike.*", "0.11.2", "jax.lax.with_sharding_constraint on both arrays", "parallel"),
     Removed("jax.lax.pdot", "0.4.31", "jnp.einsum and jax.lax.psum inside jax.shard_map", "shard_map"),
     Removed("jax.lax.xeinsum", "0.4.31", "jnp.einsum and jax.lax.psum inside jax.shard_map", "shard_map"),
     Removed("jax.lax.all_gather_reduced", "0.8.2", 'jax.lax.all_gather(..., to="reduced")', "shard_map"),
-    Removed("jax.lax.unreduced_psum", "0.8.2", "jax.lax.psum", "explicit"),
-    Removed("jax.lax.unreduced_psum_scatter", "0.8.2", "jax.lax.psum_scatter", "explicit"),
-    Removed("jax.lax.preduced", "0.8.2", 'jax.lax.pcast(..., to="reduced")', "explicit"),
+    Removed("jax.lax.unreduced_psum", "0.8.2", "jax.lax.psum", "parallel"),
+    Removed("jax.lax.unreduced_psum_scatter", "0.8.2", "jax.lax.psum_scatter", "parallel"),
+    Removed("jax.lax.preduced", "0.8.2", 'jax.lax.pcast(..., to="reduced")', "parallel"),
     Removed("jax.lax.all_gather_start", "0.10.0", "jax.lax.all_gather", "shard_map"),
     Removed("jax.lax.all_gather_done", "0.10.0", "jax.lax.all_gather", "shard_map"),
     Removed("jax.lax.psend", "0.12.0", "jax.lax.ppermute", "shard_map", deprecated_only=True),
@@ -121,17 +120,17 @@ REMOVED = (
         "jax.experimental.layout.DeviceLocalLayout",
         "0.7.0",
         "it is called Layout now, and what was Layout is called Format: rename both at once",
-        "jit",
+        "parallel",
     ),
     Removed(
         "jax.extend.core.primitives.xla_pmap_p", "0.10.0", "pmap is jit of shard_map now, and has no primitive", "pmap"
     ),
-    Removed("jax.experimental.pjit.AUTO", "0.10.1", "None, for what jit decides", "jit"),
+    Removed("jax.experimental.pjit.AUTO", "0.10.1", "None, for what jit decides", "parallel"),
     Removed(
         "jax.experimental.pjit.*",
         "",
         "shardings of jax.jit are objects: NamedSharding, or None for what jit decides",
-        "jit",
+        "parallel",
         kept=frozenset({"pjit"}),
     ),
     *(

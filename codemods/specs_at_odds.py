@@ -1,0 +1,391 @@
+"""Specs that do not fit the mesh or the values that they are for, where JAX says which. (Found from a traceback.)
+
+What JAX says
+    ValueError: shard_map in_specs argument must refer to an axis marked as manual (frozenset({'i'})), but: in_specs refers to 'j'
+
+    ValueError: ... in_specs is P('i',) which has length 1, but the passed args[1] has shape float32[], which has rank 0
+
+    ValueError: pytree structure error: different types at key path shard_map out_specs
+
+    TypeError: shard_map in_specs argument must be a pytree of `jax.sharding.PartitionSpec` instances, but: in_specs is NamedSharding(...)
+
+Why
+    A spec names axes of the mesh, has at most one entry for each axis of its array, and stands in the same tuples, lists
+    and dicts as the arrays do. What the arrays are, only the run can tell for certain.
+
+Before
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    scale = jax.shard_map(lambda x, factor: x * factor, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+    print(scale(jnp.arange(16.0), 2.0))
+
+After
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    scale = jax.shard_map(lambda x, factor: x * factor, mesh=mesh, in_specs=(P("i"), P()), out_specs=P("i"))
+    print(scale(jnp.arange(16.0), 2.0))
+
+When it does not fix
+    A scalar has no spec but ``P()``, and a tuple where JAX wants a list is turned into one. Which axis a wrong name stands
+    for, and which of several specs is one too many, is offered and not decided.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
+from shardfix.edits import Replace, named
+from shardfix.semantics.outputs import locate
+from shardfix.semantics.reported import MAPS, applied_call, calls_at, reported, spec_code
+from shardfix.semantics.values import Array
+
+if TYPE_CHECKING:
+    from shardfix.semantics.calls import Call
+    from shardfix.semantics.module import Module
+    from shardfix.tracebacks import Evidence, Frame
+
+Path = tuple[str | int, ...]
+MAX_CHOICES = 4
+
+
+class SpecsAtOdds(Codemod):
+    triggers: ClassVar[tuple[bytes, ...]] = ()
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"divisibility", "input-rank", "spec-structure", "spec-type", "unknown-axis"}
+    )
+
+    def findings(self, module: Module) -> Iterator[Finding]:
+        by_kind: dict[str, list[tuple[Evidence, Frame]]] = {}
+        for evidence, frame in reported(module, *self.evidence):
+            by_kind.setdefault(evidence.kind, []).append((evidence, frame))
+        for kind, found in by_kind.items():
+            match kind:
+                case "unknown-axis":
+                    for evidence, frame in found:
+                        yield from self._unknown_axis(module, evidence, frame)
+                case "spec-type":
+                    for evidence, _ in found:
+                        yield from self._sharding_as_spec(module, evidence)
+                case "spec-structure":
+                    for evidence, _ in found:
+                        yield from self._structure(module, evidence)
+                case "input-rank":
+                    yield from self._ranks(module, [evidence for evidence, _ in found], found[0][1])
+                case "divisibility":
+                    yield from self._uneven(module, [evidence for evidence, _ in found])
+
+    # Axes
+
+    def _unknown_axis(self, module: Module, evidence: Evidence, frame: Frame) -> Iterator[Finding]:
+        axis = evidence.axis
+        if axis is None:
+            return
+        for text, siblings in _axis_texts(module, evidence, frame):
+            choices = []
+            if evidence.argument == "axis_names":
+                if len(siblings) > 1:
+                    left = ", ".join(module.text(node) for node in siblings if node is not text)
+                    around = module.parent(text)
+                    assert isinstance(around, ast.expr)
+                    choices.append(_choice(around, f"{{{left}}}", f"leave {axis!r} out"))
+            else:
+                choices.append(_choice(text, "None", "leave that array axis whole"))
+            used = {node.value for node in siblings if isinstance(node, ast.Constant)}
+            for name in evidence.axes[:MAX_CHOICES]:
+                if name not in used:
+                    choices.append(_choice(text, f'"{name}"', f"name {name!r}"))
+            yield self.finding(text, f"{axis!r} is not an axis that can be named here", choices=choices)
+
+    # What is no spec
+
+    def _sharding_as_spec(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        if evidence.value_type != "NamedSharding" or evidence.argument is None:
+            return
+        for call in module.calls_to(*MAPS):
+            specs = _argument(call, evidence.argument)
+            node = locate(module, specs, _path(evidence.spec_path)) if specs is not None else None
+            if node is None:
+                continue
+            inner = node.args[1] if isinstance(node, ast.Call) and len(node.args) == 2 else None
+            is_sharding = isinstance(node, ast.Call) and module.resolve(node.func) & {
+                "jax.sharding.NamedSharding",
+                "jax.NamedSharding",
+            }
+            code = module.text(inner) if inner is not None and is_sharding else f"{module.text(node)}.spec"
+            fix = Fix((Replace(Range.of(node), code),), title="give the spec alone: the map has its mesh")
+            yield self.finding(node, "shard_map takes a PartitionSpec here, not a NamedSharding", fix=fix)
+
+    # Structure
+
+    def _structure(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        for call in module.calls_to(*MAPS):
+            specs = _argument(call, evidence.argument or "")
+            node = locate(module, specs, _path(evidence.spec_path)) if specs is not None else None
+            if node is None:
+                continue
+            known = evidence.known
+            message = f"{evidence.argument} does not have the structure of the values"
+            if "expected" in known and isinstance(node, ast.Tuple | ast.List):
+                choices = list(_other_lengths(module, node, int(known["actual"])))
+                yield self.finding(node, message, choices=choices)
+            elif {known.get("expected_type"), known.get("actual_type")} == {"tuple", "list"}:
+                if isinstance(node, ast.Tuple | ast.List):
+                    inner = ", ".join(map(module.text, node.elts))
+                    comma = "," if len(node.elts) == 1 else ""
+                    code = f"[{inner}]" if known["actual_type"] == "list" else f"({inner}{comma})"
+                    fix = Fix((Replace(Range.of(node), code),), title=f"write a {known['actual_type']}")
+                    yield self.finding(node, message, fix=fix)
+            elif "expected_type" in known:
+                yield self.finding(node, message, choices=list(_single(module, call, node)))
+
+    # Ranks
+
+    def _ranks(self, module: Module, found: Sequence[Evidence], frame: Frame) -> Iterator[Finding]:
+        call = applied_call(module, frame)
+        for map_call in module.calls_to(*MAPS):
+            if map_call.dotted.endswith("smap"):
+                yield from self._smap_axis(module, map_call, found)
+                continue
+            specs = _argument(map_call, "in_specs")
+            if specs is None:
+                continue
+            for spec_path, group in _grouped(found).items():
+                node = locate(module, specs, spec_path)
+                wanted = {_path(one.key_path)[len(spec_path) :]: _shortened(one) for one in group}
+                code = _spread(module, node, call, spec_path, wanted) if node is not None else None
+                if node is None or code is None:
+                    continue
+                message = "; ".join(
+                    f"args{one.key_path} has rank {one.rank}, but its spec has {len(one.spec_entries or ())} entries"
+                    for one in group
+                ).replace("1 entries", "1 entry")
+                scalars = all(one.rank == 0 for one in group)
+                title = (
+                    "a scalar goes whole to every device: P()" if scalars else "leave out the entries that are too many"
+                )
+                fix = Fix((Replace(Range.of(node), code),), Safety.SAFE if scalars else Safety.UNSAFE, title)
+                yield self.finding(node, message, fix=fix)
+
+    def _smap_axis(self, module: Module, call: Call, found: Sequence[Evidence]) -> Iterator[Finding]:
+        axes = _argument(call, "in_axes")
+        for one in found:
+            path = _path(one.key_path)
+            node = locate(module, axes, path) if isinstance(axes, ast.Tuple) else axes
+            if node is None or one.rank is None:
+                continue
+            values = ["None"] if one.rank == 0 else [str(axis) for axis in range(one.rank)]
+            choices = [
+                _choice(
+                    node,
+                    value,
+                    "every device has the whole value" if value == "None" else f"split it along axis {value}",
+                )
+                for value in values[:MAX_CHOICES]
+            ]
+            yield self.finding(node, f"the argument has rank {one.rank}, and no such axis", choices=choices)
+
+    # Sizes
+
+    def _uneven(self, module: Module, found: Sequence[Evidence]) -> Iterator[Finding]:
+        """Offer to leave the axes whole that do not divide."""
+        axes = {axis for one in found for axis in one.axes}
+        for call in module.calls_to(*MAPS):
+            edits = []
+            for name in ("in_specs", "out_specs"):
+                specs = _argument(call, name)
+                for spec in _specs_in(module, specs) if specs is not None else ():
+                    entries = [_without(module, argument, axes) for argument in spec.args]
+                    if entries != [module.text(argument) for argument in spec.args]:
+                        code = f"{module.text(spec.func)}({', '.join(entries)})"
+                        edits.append(Replace(Range.of(spec), code))
+            if edits:
+                fix = Fix(tuple(edits), Safety.UNSAFE, "leave the array whole: every device does all of the work")
+                yield self.finding(call.node, "an array does not divide among the devices", choices=[fix])
+
+
+def _choice(node: ast.expr, code: str, title: str) -> Fix:
+    return Fix((Replace(Range.of(node), code),), Safety.UNSAFE, title)
+
+
+def _argument(call: Call, name: str) -> ast.expr | None:
+    positions = {"mesh": 1, "in_specs": 2, "out_specs": 3} if "experimental" in call.dotted else {}
+    return call.value(name, positions.get(name))
+
+
+_KEY = re.compile(r"\[(?:(\d+)|'([^']*)'|\"([^\"]*)\")\]")
+
+
+def _path(text: str | None) -> Path:
+    """``[1]['loss']`` as a path."""
+    return tuple(int(match[1]) if match[1] else match[2] or match[3] for match in _KEY.finditer(text or ""))
+
+
+def _specs_in(module: Module, node: ast.AST) -> list[ast.Call]:
+    """The ``P(...)`` that are written in an expression."""
+    return [
+        call
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and module.resolve(call.func) & {"jax.sharding.PartitionSpec", "jax.P"}
+    ]
+
+
+def _without(module: Module, entry: ast.expr, axes: set[str]) -> str:
+    names = {node.value for node in ast.walk(entry) if isinstance(node, ast.Constant)}
+    return "None" if names & axes else module.text(entry)
+
+
+def _axis_texts(module: Module, evidence: Evidence, frame: Frame) -> Iterator[tuple[ast.Constant, list[ast.expr]]]:
+    """The strings that name the axis where the evidence says, with those beside them."""
+    if evidence.argument in ("in_specs", "out_specs", "axis_names"):
+        calls = module.calls_to(*MAPS)
+        names = [evidence.argument, "axis_name"] if evidence.argument == "axis_names" else [evidence.argument]
+        nodes = [node for call in calls for name in names if (node := _argument(call, name)) is not None]
+        nodes = [found for node in nodes if (found := locate(module, node, _path(evidence.spec_path))) is not None]
+    else:
+        nodes = list(calls_at(module, frame)[:1])
+    for node in nodes:
+        if isinstance(node, ast.Constant) and node.value == evidence.axis:
+            yield node, [node]
+        holders: list[ast.AST] = [node] if isinstance(node, ast.Set | ast.List | ast.Tuple) else []
+        for holder in (*holders, *_specs_in(module, node)):
+            siblings = holder.args if isinstance(holder, ast.Call) else getattr(holder, "elts", [])
+            for sibling in siblings:
+                inner = sibling.elts if isinstance(sibling, ast.Tuple) else [sibling]
+                for text in inner:
+                    if isinstance(text, ast.Constant) and text.value == evidence.axis:
+                        yield text, list(siblings)
+
+
+def _other_lengths(module: Module, node: ast.Tuple | ast.List, count: int) -> Iterator[Fix]:
+    """The display with as many entries as there are values."""
+    texts = [module.text(element) for element in node.elts]
+    candidates = [(texts[:count], "leave out the last")] if count < len(texts) else []
+    if count < len(texts) and len(set(texts)) > 1:
+        candidates.append((texts[-count:], "leave out the first"))
+    if texts and count > len(texts):
+        candidates.append((texts + [texts[-1]] * (count - len(texts)), "repeat the last"))
+    if len(set(texts)) == 1:
+        yield _choice(node, texts[0], "one spec for all")
+    for entries, title in candidates:
+        inner = ", ".join(entries) + ("," if len(entries) == 1 and isinstance(node, ast.Tuple) else "")
+        yield _choice(node, f"[{inner}]" if isinstance(node, ast.List) else f"({inner})", title)
+
+
+def _single(module: Module, call: Call, node: ast.expr) -> Iterator[Fix]:
+    """One spec, where a container or None stands for one array."""
+    if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == 1:
+        yield _choice(node, module.text(node.elts[0]), "there is one value: give its spec alone")
+    elif isinstance(node, ast.Tuple | ast.List):
+        for text in dict.fromkeys(map(module.text, node.elts)):
+            yield _choice(node, text, f"one spec for all: {text}")
+    elif isinstance(node, ast.Constant) and node.value is None:
+        specs = _argument(call, "in_specs")
+        if specs is not None and specs is not node:
+            for spec in _specs_in(module, specs)[:1]:
+                yield _choice(node, module.text(spec), "split as the inputs are")
+        if not _varies(module, call):
+            yield _choice(node, f"{named('jax.sharding.PartitionSpec')}()", "the same on every device")
+
+
+def _varies(module: Module, call: Call) -> bool:
+    """Whether an output of the map certainly differs between devices."""
+    results = [run.result for run in module.trace.maps if run.site.call is call.node]
+    return any(isinstance(one, Array) and bool(one.varying.at_least) for one in results)
+
+
+def _grouped(found: Sequence[Evidence]) -> dict[Path, list[Evidence]]:
+    groups: dict[Path, list[Evidence]] = {}
+    for one in found:
+        groups.setdefault(_path(one.spec_path), []).append(one)
+    return groups
+
+
+def _shortened(evidence: Evidence) -> str | None:
+    entries = evidence.spec_entries
+    return spec_code(entries[: evidence.rank]) if entries is not None and evidence.rank is not None else None
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What is written for an argument: the call itself stands for the tuple of arguments."""
+
+    node: ast.Call | ast.expr | None
+
+    def keys(self) -> list[str | int] | None:
+        match self.node:
+            case ast.Call(args=arguments, keywords=[]) if not any(isinstance(one, ast.Starred) for one in arguments):
+                return list(range(len(arguments)))
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return list(range(len(elements)))
+            case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) for key in keys):
+                return [key.value for key in keys if isinstance(key, ast.Constant)]  # type: ignore[misc]
+        return None
+
+    def at(self, key: Any) -> _Value:
+        match self.node:
+            case ast.Call(args=arguments):
+                return _Value(arguments[key])
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return _Value(elements[key])
+            case ast.Dict(keys=keys, values=values):
+                pairs = zip(keys, values, strict=True)
+                return _Value(next((v for k, v in pairs if isinstance(k, ast.Constant) and k.value == key), None))
+        return _Value(None)
+
+
+def _spread(
+    module: Module, spec: ast.expr, call: ast.Call | None, spec_path: Path, wanted: dict[Path, str | None]
+) -> str | None:
+    """The spec, spread over the values that it stands for, with other specs at the places that are ``wanted``."""
+    if None in wanted.values():
+        return None
+    if list(wanted) == [()]:
+        return wanted[()]
+    value = _Value(call)
+    for depth, key in enumerate(spec_path):
+        if depth and isinstance(value.node, ast.Call):
+            return None  # what it returns is not written here
+        keys = value.keys()
+        if keys is None or key not in keys:
+            return None
+        value = value.at(key)
+    if spec_path and isinstance(value.node, ast.Call):
+        return None
+    return _spread_over(value, module.text(spec), {path: code or "" for path, code in wanted.items()})
+
+
+def _spread_over(value: _Value, spec: str, wanted: dict[Path, str]) -> str | None:
+    if () in wanted:
+        return wanted[()]
+    if not wanted:
+        return spec
+    keys = value.keys()
+    if keys is None or any(path[0] not in keys for path in wanted):
+        return None
+    parts: list[str] = []
+    for key in keys:
+        inner = {path[1:]: code for path, code in wanted.items() if path[0] == key}
+        below = value.at(key)
+        part = spec if not inner else _spread_over(below, spec, inner)
+        if part is None or (inner and () not in inner and isinstance(below.node, ast.Call)):
+            return None
+        parts.append(f'"{key}": {part}' if isinstance(value.node, ast.Dict) else part)
+    match value.node:
+        case ast.Dict():
+            return f"{{{', '.join(parts)}}}"
+        case ast.List():
+            return f"[{', '.join(parts)}]"
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

@@ -200,7 +200,7 @@ class ExperimentalShardMap(Codemod):
             ]
             if call.node in left_partials or any(member.node in left for member in unit):
                 continue
-            edits = [Replace(Range.of(call.function), named(NEW))]
+            edits: list[Edit] = [Replace(Range.of(call.function), named(NEW))]
             edits += [edit for member in unit for edit in changes[member.node]]
             explicit = next((reason for member in unit if (reason := _explicit_mesh(module, member))), "")
             safety = Safety.UNSAFE if explicit else Safety.SAFE

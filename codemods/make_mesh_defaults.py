@@ -234,8 +234,8 @@ def _constrained(module: Module, call: Call) -> Iterator[_Use]:
         if mesh is not None and spec is not None and _may_name_axes(module, spec):
             yield _Use(mesh, call.node, what)
         return
-    spec = module.value_of(sharding)
-    if isinstance(spec, Spec) and spec.axes:
+    value = module.value_of(sharding)
+    if isinstance(value, Spec) and value.axes:
         context = mesh_view(module).context(call.node)
         if context.states <= {State.SET, State.LEGACY}:
             for home, mesh in context.meshes:
@@ -311,8 +311,8 @@ def _made_by(module: Module, node: ast.expr, depth: int = 0) -> ast.Call | None:
         case ast.Attribute(value=ast.Name(id=owner)):
             function = module.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
             cls = module.parent(function) if function is not None else None
-            if isinstance(cls, ast.ClassDef) and function is not None and function.args.args:
-                if function.args.args[0].arg == owner:
+            if isinstance(cls, ast.ClassDef) and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                if function.args.args and function.args.args[0].arg == owner:
                     values = [value for value, _, _ in class_attributes(cls).get(node.attr, ())]
                     return _one(_made_by(module, value, depth + 1) if value is not None else None for value in values)
     return None

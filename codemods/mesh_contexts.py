@@ -68,14 +68,22 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import DropImport, Edit, Replace, Wrap, named
 from shardfix.semantics.flow import Flow, flows
-from shardfix.semantics.mesh_blocks import MeshBlock, Obstacle, Trap, entered_mesh, mesh_blocks, obstacles
+from shardfix.semantics.mesh_blocks import (
+    RESOURCES,
+    MeshBlock,
+    Obstacle,
+    Trap,
+    entered_mesh,
+    enters_mesh_elsewhere,
+    mesh_blocks,
+    obstacles,
+)
 from shardfix.semantics.meshes import mesh_view
 
 if TYPE_CHECKING:
@@ -88,13 +96,7 @@ NEEDS = "0.7.1"
 USE_MESH = "jax.sharding.use_mesh"
 SETTER = "jax.sharding.set_mesh"
 PJIT = "jax.experimental.pjit.pjit"
-READERS = (
-    "jax.interpreters.pxla.thread_resources",
-    "jax._src.mesh.thread_resources",
-    "jax.experimental.maps.thread_resources",
-)
 BLOCK = "`with mesh:` is deprecated since JAX 0.10.1; jax.set_mesh takes its place"
-ENTERS_MESH = re.compile(r"^\s*(?:async )?with\b[^:\n]*\b\w*[mM]esh\b", re.MULTILINE)
 NO_FIX = frozenset({Trap.TRACED, Trap.BINDS_NAME, Trap.PJIT, Trap.READS_CONTEXT, Trap.CLASH})
 """Traps that make the mechanical rewrite wrong for certain."""
 
@@ -116,7 +118,7 @@ class MeshContexts(Codemod):
     replacement_since = NEEDS
 
     def findings(self, module: Module) -> Iterator[Finding]:
-        for flow in flows(module, USE_MESH):
+        for flow in flows(module, USE_MESH) if "use_mesh" in module.source else ():
             if not flow.gated:
                 yield self._use_mesh(module, flow)
         yield from self._previous_mesh(module)
@@ -183,7 +185,9 @@ class MeshContexts(Codemod):
 
     def _readers(self, module: Module, blocks: list[MeshBlock]) -> Iterator[Finding]:
         """Code that asks ``thread_resources`` for the mesh that ``with mesh:`` has entered."""
-        uses = [use for use in module.uses_of(*READERS) if not module.is_compatibility_code(use)]
+        if "thread_resources" not in module.source:
+            return
+        uses = [use for use in module.uses_of(*RESOURCES) if not module.is_compatibility_code(use)]
         chains = [_outermost(module, use) for use in uses]
         together = self._together(module, chains, blocks)
         for chain in chains:
@@ -206,7 +210,8 @@ class MeshContexts(Codemod):
         for block in blocks:
             if any(o.trap in NO_FIX and o.trap is not Trap.READS_CONTEXT for o in obstacles(module, block)):
                 return None
-        if any(os.path.abspath(path) != os.path.abspath(module.path) for path in _elsewhere(module)):
+        readers = {os.path.abspath(path) for path in module.project.mentioning("thread_resources")}
+        if readers - {os.path.abspath(module.path)} or enters_mesh_elsewhere(module):
             return None
         edits: list[Edit] = [
             Replace(Range.of(chain), f"{named('jax.sharding.get_abstract_mesh')}()") for chain in chains
@@ -249,10 +254,3 @@ def _outermost(module: Module, use: ast.expr) -> ast.expr:
 
 def _is_physical_mesh(chain: ast.expr) -> bool:
     return isinstance(chain, ast.Attribute) and chain.attr == "physical_mesh" and isinstance(chain.ctx, ast.Load)
-
-
-def _elsewhere(module: Module) -> list[str]:
-    """Files of the project that may enter a mesh or read the one entered."""
-    project = module.project
-    readers = set(project.mentioning("thread_resources"))
-    return [path for path in project.files if path in readers or ENTERS_MESH.search(project.source(path) or "")]

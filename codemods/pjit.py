@@ -85,7 +85,7 @@ from shardfix.edits import (
     named,
 )
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
-from shardfix.semantics.mesh_blocks import MeshBlock, Trap, mesh_blocks, obstacles
+from shardfix.semantics.mesh_blocks import MeshBlock, Trap, enters_mesh_elsewhere, mesh_blocks, obstacles
 from shardfix.semantics.meshes import State, is_dotted, mesh_view
 from shardfix.semantics.placement import all_calls_of_result, calls_of_function
 from shardfix.semantics.values import Sequence, Sharding, Spec, Value
@@ -117,7 +117,7 @@ class Unconvertible(Exception):
     reason: str
 
 
-@dataclass
+@dataclass(eq=False)
 class _Site:
     """One call of pjit (a partial with its completions, a bare decorator), seen as a call of jit."""
 
@@ -170,26 +170,35 @@ class Pjit(Codemod):
             left.append((escape.node, f"it {escape.why}"))
         stays = _why_import_stays(module, flow)
         place = flow.imported.statement if flow.imported else flow.spelled[0]
-        if not left and not stays:
-            if not flow.spelled:
-                fix = Fix(_import_edits(flow), Safety.UNSAFE, "import jax.jit")
-                yield self.finding(place, DEPRECATED, fix=fix, reason="nothing in this file uses the import")
-                return
-            whole = self._plan(module, sites, blocks)
-            if isinstance(whole, Fix):
-                fix = Fix(_together(flow, whole.edits), whole.safety, whole.title, whole.needs_jax)
-                reason = "" if fix.safety is Safety.SAFE else _doubts(module, sites, blocks)
-                yield self.finding(place, DEPRECATED, fix=fix, reason=reason)
-                return
-        for site in sites:
-            one = self._plan(module, [site], blocks, alone=True)
-            if isinstance(one, Fix):
-                edits = (Replace(Range.of(site.function), named(NEW)), *one.edits)
-                fix = Fix(edits, one.safety, one.title, one.needs_jax)
-                reason = "" if fix.safety is Safety.SAFE else BY_HAND
-                yield self.finding(site.node, DEPRECATED, fix=fix, reason=reason)
+        if not flow.spelled and not stays:
+            fix = Fix(_import_edits(flow), Safety.UNSAFE, "drop the import")
+            yield self.finding(place, DEPRECATED, fix=fix, reason="nothing in this file uses the import")
+            return
+        whole = self._plan(module, sites, blocks)
+        if isinstance(whole, Fix) and whole.safety is Safety.SAFE and not left and not stays:
+            fix = Fix(_together(flow, whole.edits), whole.safety, whole.title, whole.needs_jax)
+            yield self.finding(place, DEPRECATED, fix=fix)
+            return
+        alone = [(site, self._plan(module, [site], blocks, alone=True)) for site in sites]
+        certain = [(site, one) for site, one in alone if isinstance(one, Fix) and one.safety is Safety.SAFE]
+        rest = [site for site, _ in alone if site not in (other for other, _ in certain)]
+        for site, one in certain:
+            yield self.finding(site.node, DEPRECATED, fix=_respelled([site], one))
+        together = self._plan(module, rest, blocks) if rest and not left else ""
+        if isinstance(together, Fix):
+            reason = _doubts(module, rest, blocks)
+            if certain or stays:
+                yield self.finding(rest[0].node, DEPRECATED, fix=_respelled(rest, together), reason=reason)
             else:
-                yield self.finding(site.node, DEPRECATED, reason=one)
+                edits = _together(flow, together.edits)
+                fix = Fix(edits, together.safety, together.title, together.needs_jax)
+                yield self.finding(place, DEPRECATED, fix=fix, reason=reason)
+        else:
+            for site, one in alone:
+                if site in rest and isinstance(one, Fix):
+                    yield self.finding(site.node, DEPRECATED, fix=_respelled([site], one), reason=BY_HAND)
+                elif site in rest:
+                    yield self.finding(site.node, DEPRECATED, reason=str(one))
         for node, reason in left:
             yield self.finding(node, DEPRECATED, reason=f"{reason}; the import stays")
         if stays:
@@ -212,7 +221,8 @@ class Pjit(Codemod):
         named_shardings = _name_the_mesh(module, needy, blocks)
         if named_shardings is not None:
             return Fix((*edits, *named_shardings), Safety.SAFE, "call jax.jit with shardings that name their mesh")
-        if may_set and not any(o.trap in NEVER for block in blocks for o in obstacles(module, block)):
+        moved = frozenset(site.node for site in sites if isinstance(site.node, ast.Call))
+        if may_set and not any(o.trap in NEVER for block in blocks for o in obstacles(module, block, moved=moved)):
             return self._set_mesh(module, sites, blocks, edits, Safety.UNSAFE)
         if all(site.says_nothing for site in needy):
             return Fix(tuple(edits), Safety.UNSAFE, "call jax.jit")
@@ -303,9 +313,9 @@ def _classify(module: Module, node: ast.expr, site: _Site) -> None:
             for element in elements:
                 _classify(module, element, site)
             return
-        case ast.Dict(values=values):
-            for value in values:
-                _classify(module, value, site)
+        case ast.Dict(values=entries):
+            for entry in entries:
+                _classify(module, entry, site)
             return
         case ast.IfExp(body=body, orelse=orelse):
             _classify(module, body, site)
@@ -338,9 +348,11 @@ def _is_plain(module: Module, site: _Site, blocks: list[MeshBlock]) -> bool:
         return False
     if site.placed and not site.nones:
         return True
+    if not blocks and not enters_mesh_elsewhere(module):
+        return True
     if site.calls is None:
-        return not blocks
-    return not blocks or all(mesh_view(module).context(call).states == {State.NONE} for call in site.calls)
+        return False
+    return all(mesh_view(module).context(call).states == {State.NONE} for call in site.calls)
 
 
 def _blocks_are_safe(module: Module, sites: list[_Site], blocks: list[MeshBlock]) -> bool:
@@ -411,6 +423,12 @@ def _import_edits(flow: Flow) -> tuple[Edit, ...]:
     return (DropImport(at, flow.imported.bound),)
 
 
+def _respelled(sites: list[_Site], fix: Fix) -> Fix:
+    """``fix`` with the edits that call ``jax.jit`` by its own name, whatever the import does."""
+    edits = (*(Replace(Range.of(site.function), named(NEW)) for site in sites), *fix.edits)
+    return Fix(edits, fix.safety, fix.title, fix.needs_jax)
+
+
 def _together(flow: Flow, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """The edits of the calls with those of the import and of the names that go through it."""
     if flow.imported is None:
@@ -439,7 +457,8 @@ def _doubts(module: Module, sites: list[_Site], blocks: list[MeshBlock]) -> str:
     if any(site.hidden for site in sites):
         found.append("the specs are not all in view, and None among them would no longer mean replicated")
     if blocks:
-        traps = {obstacle.trap for block in blocks for obstacle in obstacles(module, block)} - {Trap.PJIT}
+        moved = frozenset(site.node for site in sites if isinstance(site.node, ast.Call))
+        traps = {obstacle.trap for block in blocks for obstacle in obstacles(module, block, moved=moved)} - {Trap.PJIT}
         found += [str(trap) for trap in Trap if trap in traps][:2]
     if not found:
         found.append("where it is called is not all in view, and jax.jit does not see `with mesh:`")

@@ -98,6 +98,8 @@ def flows(module: Module, dotted: str) -> list[Flow]:
                 flow.names.add(imported.bound)
             found.append(flow)
             covered.update(flow.spelled)
+    if f"{home.rpartition('.')[2]}.{dotted.rpartition('.')[2]}" not in module.source:
+        return found  # looking up every name of a module is the dear part
     loads = _loads(module, home)
     dotted_uses = None
     for use in module.uses_of(dotted):
@@ -120,7 +122,9 @@ def _loads(module: Module, home: str) -> ImportedName | None:
         if name.dotted == home and len(name.statement.names) == 1:
             others = any(other is not name and other.bound == root for other in plain)
             leans = any(
-                isinstance(node.value, ast.Attribute) and module.resolve(node.value) == {package} and node.attr not in home
+                isinstance(node.value, ast.Attribute)
+                and module.resolve(node.value) == {package}
+                and node.attr not in home
                 for node in module.nodes(ast.Attribute)
             )
             return name if others and not leans else None
@@ -221,7 +225,7 @@ def _follow_partial(module: Module, flow: Flow, partial: Call, use: ast.expr) ->
 
 def names_in_all(module: Module) -> set[str]:
     """The names that ``__all__`` lists."""
-    found = set()
+    found: set[str] = set()
     for statement in module.tree.body:
         match statement:
             case (

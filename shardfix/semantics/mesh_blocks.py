@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import enum
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from shardfix.semantics.definitions import returns
 from shardfix.semantics.flow import settled_bindings
@@ -20,8 +23,18 @@ from shardfix.semantics.values import Mesh, Sharding
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
+    from shardfix.semantics.project import Project
 
-__all__ = ["MeshBlock", "Obstacle", "Trap", "mesh_blocks", "obstacles"]
+__all__ = [
+    "RESOURCES",
+    "MeshBlock",
+    "Obstacle",
+    "Trap",
+    "entered_mesh",
+    "enters_mesh_elsewhere",
+    "mesh_blocks",
+    "obstacles",
+]
 
 PJIT = "jax.experimental.pjit.pjit"
 JITS = frozenset({"jax.jit", PJIT})
@@ -44,20 +57,28 @@ TRACERS = frozenset(
         "jax.tree_util.tree_map",
     }
 )
-MAKERS = ("jax.numpy.", "jax.random.", "jax.lax.", "jax.nn.", "jax.scipy.", "jax.image.")
-CONTEXT_READERS = frozenset(
+MESH_MAKERS = frozenset(
     {
-        "jax.sharding.get_abstract_mesh",
-        "jax.get_abstract_mesh",
-        "jax.sharding.get_mesh",
-        "jax.get_mesh",
-        "jax.interpreters.pxla.thread_resources",
-        "jax.interpreters.pxla.thread_resources.env",
-        "jax._src.mesh.thread_resources",
-        "jax._src.mesh.get_abstract_mesh",
-        "jax._src.mesh.get_concrete_mesh",
-        "jax.experimental.maps.thread_resources",
+        "jax.sharding.Mesh",
+        "jax.make_mesh",
+        "jax.interpreters.pxla.Mesh",
+        "jax.experimental.maps.Mesh",
+        "jax._src.mesh.Mesh",
     }
+)
+MAKERS = ("jax.numpy.", "jax.random.", "jax.lax.", "jax.nn.", "jax.scipy.", "jax.image.")
+RESOURCES = (
+    "jax.interpreters.pxla.thread_resources",
+    "jax._src.mesh.thread_resources",
+    "jax.experimental.maps.thread_resources",
+)
+MESH_READERS = (
+    "jax.sharding.get_abstract_mesh",
+    "jax.get_abstract_mesh",
+    "jax.sharding.get_mesh",
+    "jax.get_mesh",
+    "jax._src.mesh.get_abstract_mesh",
+    "jax._src.mesh.get_concrete_mesh",
 )
 PLAIN_PACKAGES = frozenset(
     "builtins numpy math operator time functools itertools collections typing dataclasses os sys logging json re random".split()
@@ -78,7 +99,9 @@ class Trap(enum.StrEnum):
         "arrays made in the block are placed on the mesh under jax.set_mesh, and then clash with in_shardings and with arrays on "
         "other devices"
     )
-    READS_CONTEXT = "code reads the current mesh: thread_resources does not see jax.set_mesh, get_abstract_mesh does not see `with mesh:`"
+    READS_CONTEXT = "this file reads thread_resources, which does not see jax.set_mesh"
+    READ_ELSEWHERE = "other files read thread_resources, which does not see jax.set_mesh"
+    SEEN_ANEW = "get_abstract_mesh and get_mesh, which see nothing under `with mesh:`, see jax.set_mesh"
     AXIS_TYPES = "on a mesh with Explicit axes jax.set_mesh turns on sharding in types, and the axis types are not known to be Auto"
     OUT_OF_VIEW = "the block runs code that is not in view"
     CLASH = "arrays made in the block are handed to a jitted function with in_shardings, which rejects them under jax.set_mesh"
@@ -126,19 +149,49 @@ def mesh_blocks(module: Module) -> list[MeshBlock]:
     return found
 
 
+_ENTERING: WeakKeyDictionary[Project, frozenset[str]] = WeakKeyDictionary()
+_ENTERS_MESH = re.compile(r"^\s*(?:async )?with\b[^:\n]*\b\w*[mM]esh\b", re.MULTILINE)
+
+
+def enters_mesh_elsewhere(module: Module) -> bool:
+    """Whether another file of the run may enter a mesh as a context manager, as far as its text tells."""
+    project = module.project
+    if project not in _ENTERING:
+        entering = (path for path in project.files if _ENTERS_MESH.search(project.source(path) or ""))
+        _ENTERING[project] = frozenset(map(os.path.abspath, entering))
+    return bool(_ENTERING[project] - {os.path.abspath(module.path)})
+
+
 def entered_mesh(module: Module, expression: ast.expr) -> tuple[Mesh | None, bool]:
     """The mesh that an expression gives (None: it is none), and whether only its name says so."""
-    if _sets_mesh(module, expression):
+    if not _may_be_mesh(module, expression) or _sets_mesh(module, expression):
         return None, False
-    value = module.value_of(expression)
-    if isinstance(value, Mesh):
-        return (None, False) if value.abstract else (value, False)
     known = mesh_view(module).mesh_of(expression)
-    if known is not None and not known.abstract and not _only_named(module, expression):
-        return known, False
+    if known is not None and not _only_named(module, expression):
+        return (None, False) if known.abstract else (known, False)
     if is_dotted(expression) and _named_like_a_mesh(expression) and _is_jax_code(module):
         return known or Mesh(), True
     return None, False
+
+
+def _may_be_mesh(module: Module, expression: ast.expr) -> bool:
+    """Whether it is worth while to ask what an expression is."""
+    match expression:
+        case ast.Call(func=function):
+            names = module.resolve(function)
+            if names:
+                return bool(names & MESH_MAKERS)
+            return is_dotted(function) and "mesh" in module.text(function).lower()
+        case ast.IfExp(body=body, orelse=orelse):
+            return _may_be_mesh(module, body) or _may_be_mesh(module, orelse)
+        case ast.Attribute():
+            return _named_like_a_mesh(expression)
+        case ast.Name():
+            if _named_like_a_mesh(expression):
+                return True
+            values = [binding.value for binding in settled_bindings(module, expression)]
+            return any(isinstance(value, ast.Call) and _may_be_mesh(module, value) for value in values)
+    return False
 
 
 def _sets_mesh(module: Module, expression: ast.expr, depth: int = 0) -> bool:
@@ -182,8 +235,6 @@ def obstacles(module: Module, block: MeshBlock, *, moved: frozenset[ast.Call] = 
     scan.found += _around(module, block)
     for statement in block.statement.body:
         scan.look(module, statement, traced=False)
-    if scan.with_in_shardings and any(obstacle.trap is Trap.MADE_INSIDE for obstacle in scan.found):
-        scan.found += [Obstacle(Trap.CLASH, call) for call in scan.with_in_shardings]
     return sorted(set(scan.found), key=lambda obstacle: (list(Trap).index(obstacle.trap), obstacle.line))
 
 
@@ -197,11 +248,16 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
         yield Obstacle(Trap.AXIS_TYPES, block.item.context_expr)
     if block.item.optional_vars is not None:
         yield Obstacle(Trap.BINDS_NAME, block.item.optional_vars)
-    for use in module.uses_of(*CONTEXT_READERS):
-        yield Obstacle(Trap.READS_CONTEXT, use)
-        return
-    if any(module.project.mentioning(word) for word in ("thread_resources", "get_abstract_mesh")):
-        yield Obstacle(Trap.READS_CONTEXT, block.statement)
+    if "thread_resources" in module.source:
+        for use in module.uses_of(*RESOURCES)[:1]:
+            yield Obstacle(Trap.READS_CONTEXT, use)
+    if "get_abstract_mesh" in module.source or "get_mesh" in module.source:
+        for use in module.uses_of(*MESH_READERS)[:1]:
+            yield Obstacle(Trap.SEEN_ANEW, use)
+    if set(module.project.mentioning("thread_resources")) - {module.path}:
+        yield Obstacle(Trap.READ_ELSEWHERE, block.statement)
+    if set(module.project.mentioning("get_abstract_mesh")) - {module.path}:
+        yield Obstacle(Trap.SEEN_ANEW, block.statement)
 
 
 class _Scan:
@@ -210,8 +266,6 @@ class _Scan:
     def __init__(self, moved: frozenset[ast.Call]) -> None:
         self.moved = moved
         self.found: list[Obstacle] = []
-        self.with_in_shardings: list[ast.Call] = []
-        """Calls of jitted functions that say where their arguments lie."""
         self._seen: set[tuple[ast.AST, bool]] = set()
         self._depth = 0
 
@@ -275,8 +329,8 @@ class _Scan:
 
     def _known(self, module: Module, call: ast.Call, name: str, *, traced: bool) -> None:
         """A call of something outside the project."""
-        if name in CONTEXT_READERS:
-            self.found.append(Obstacle(Trap.READS_CONTEXT, call))
+        if name in MESH_READERS:
+            self.found.append(Obstacle(Trap.SEEN_ANEW, call))
         elif name in JITS:
             self._decorated(module, call, traced=traced)
         elif name in TRACERS:
@@ -337,14 +391,18 @@ class _Scan:
         """What a jitted function is given, and where its results lie."""
         if traced:
             return
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+        given = {keyword.arg for keyword in made.keywords} if made is not None else set()
+        places_arguments = bool(given & {"in_shardings", "in_axis_resources"}) or (
+            is_pjit and made is not None and len(made.args) > 1
+        )
+        if places_arguments and any(_is_made_here(module, call, argument) for argument in arguments):
+            self.found.append(Obstacle(Trap.CLASH, call))
         if is_pjit:
             if made is None or made not in self.moved:
                 self.found.append(Obstacle(Trap.PJIT, call))
             return
-        given = {keyword.arg for keyword in made.keywords} if made is not None else set()
-        if "in_shardings" in given:
-            self.with_in_shardings.append(call)
-        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
+        for argument in arguments:
             if not (isinstance(argument, ast.Constant) or is_unplaced(module, argument, depth=1)):
                 self.found.append(Obstacle(Trap.COMMITTED, argument))
         constrained = function is not None and any(
@@ -395,12 +453,31 @@ def jit_behind(module: Module, function: ast.expr, depth: int = 0) -> tuple[Modu
     if names and names <= JITS:
         return module, function
     definition = module.definition(function.func)
-    if definition is not None and isinstance(definition[1], ast.FunctionDef) and not definition[1].decorator_list:
-        home, node = definition
+    home, node = definition or (module, None)
+    if isinstance(node, ast.FunctionDef) and not node.decorator_list:
         found = [jit_behind(home, value.value, depth + 1) for value in returns(node) if value.value is not None]
         if len(found) == 1 and found[0] is not None:
             return found[0]
     return None
+
+
+def _is_made_here(module: Module, call: ast.Call, argument: ast.expr, depth: int = 0) -> bool:
+    """Whether an argument is an array that JAX makes within the same block as the call."""
+    if isinstance(argument, ast.Call):
+        return any(name.startswith(MAKERS) for name in module.resolve(argument.func))
+    if isinstance(argument, ast.BinOp):
+        return _is_made_here(module, call, argument.left, depth) or _is_made_here(module, call, argument.right, depth)
+    if not isinstance(argument, ast.Name) or depth > MAX_DEPTH:
+        return False
+    around = {node for node in module.ancestors(call) if isinstance(node, ast.With | ast.AsyncWith)}
+    return any(
+        binding.kind == "assignment"
+        and binding.value is not None
+        and not binding.path
+        and around & set(module.ancestors(binding.node))
+        and _is_made_here(module, call, binding.value, depth + 1)
+        for binding in settled_bindings(module, argument)
+    )
 
 
 def _is_sharding(module: Module, node: ast.expr) -> bool:

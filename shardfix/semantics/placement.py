@@ -99,7 +99,7 @@ def _sites(module: Module, node: ast.expr, depth: int) -> Iterator[ast.Call | No
                 yield from (None for _ in importers(module, {target.id}))
         case ast.Return():
             function = module.enclosing(parent, ast.FunctionDef, ast.AsyncFunctionDef)
-            if function is None or function.decorator_list:
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or function.decorator_list:
                 yield None
                 return
             for call in calls_of_function(module, function):

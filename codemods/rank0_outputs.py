@@ -49,14 +49,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Edit, InsertStatement, Replace, SetArgument, Wrap, named
 from shardfix.semantics.mapping import calls_in_view, is_named_at_map, other_users
 from shardfix.semantics.outputs import Output, Path, locate, map_call, outputs, path_text, specs_node
-from shardfix.semantics.values import Array, MapSite, Rank, as_array, is_number
+from shardfix.semantics.values import Array, MapSite, Rank, Spec, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 from shardfix.settings import Rank0Style
 
@@ -78,6 +78,8 @@ class _Fault:
     outputs: tuple[Output, ...]
     always: bool
     """Whether it is too small whatever the arguments; otherwise only in the calls that are in view."""
+    may_be_number: bool = False
+    """Whether only its rank is known, from JAX: it may be a Python number, which cannot be indexed."""
 
     @property
     def output(self) -> Output:
@@ -116,7 +118,7 @@ class Rank0Outputs(Codemod):
             return None
         message = _message(fault)
         if fault.rank.high != 0:
-            return self.finding(place, message, reason=_axis_choices(fault))
+            return self.finding(place, message, reason=_axis_choices(fault), choices=_longer(module, fault))
         uncovered = _still_varying(fault)
         if uncovered:
             named_axes = axes_text(uncovered)
@@ -126,6 +128,7 @@ class Rank0Outputs(Codemod):
                 reason=f"it also varies over mesh axis {named_axes}, which its spec does not name: with an axis of its own JAX "
                 f"would reject it for want of replication. Reduce it over {named_axes} (jax.lax.psum, pmean), or let the spec "
                 f"name that axis too",
+                choices=_covered(module, fault, uncovered),
             )
         fix = self._spec_fix(module, fault) or self._lift(module, fault)
         if fix is None:
@@ -169,7 +172,7 @@ class Rank0Outputs(Codemod):
         count = fault.missing_axes
         if all(is_number(output.value) for output in fault.outputs):
             return Replace(Range.of(node), f"{named('jax.numpy.array')}({'[' * count}{module.text(node)}{']' * count})")
-        if any(is_number(output.value) for output in fault.outputs):
+        if fault.may_be_number or any(is_number(output.value) for output in fault.outputs):
             return Replace(Range.of(node), f"{named('jax.numpy.reshape')}({module.text(node)}, {(1,) * count})")
         reduction = self._reduction(module, fault, node)
         if reduction is not None:
@@ -240,6 +243,7 @@ def _faults(module: Module) -> list[_Fault]:
     shown: dict[tuple[ast.AST, ast.AST | None, ast.AST | None, Path], list[Output]] = {}
     fine: set[tuple[ast.AST | None, ast.AST | None, Path]] = set()
     always: set[tuple[ast.AST, ast.AST | None, ast.AST | None, Path]] = set()
+    unsure: set[tuple[ast.AST, ast.AST | None, ast.AST | None, Path]] = set()
     for run in module.trace.maps:
         for output in outputs(run):
             function = output.function
@@ -247,13 +251,20 @@ def _faults(module: Module) -> list[_Fault]:
                 continue
             node = function.node if function is not None else None
             key = (output.site.call, node, output.returned, output.path)
-            if _is_too_small(output):
-                shown.setdefault(key, []).append(output)
-                if run.arguments is None:
+            reported = _as_reported(module, output)
+            if reported is not None and not isinstance(output.value, Array):
+                unsure.add(key)
+            if reported is not None or _is_too_small(output):
+                shown.setdefault(key, []).append(reported or output)
+                if reported is not None or run.arguments is None:
                     always.add(key)
             elif run.arguments is not None:
                 fine.add(key[1:])
-    return [_Fault(tuple(found), key in always) for key, found in shown.items() if key in always or key[1:] not in fine]
+    return [
+        _Fault(tuple(found), key in always, key in unsure)
+        for key, found in shown.items()
+        if key in always or key[1:] not in fine
+    ]
 
 
 def _is_too_small(output: Output) -> bool:
@@ -263,6 +274,79 @@ def _is_too_small(output: Output) -> bool:
         return False
     highest = as_array(output.value).rank.high
     return highest is not None and highest < len(output.spec.entries)
+
+
+def _as_reported(module: Module, output: Output) -> Output | None:
+    """An output of unknown rank of which JAX has said that it is too small, with the rank that JAX saw."""
+    function = output.function
+    if output.spec.entries is None or function is None or is_number(output.value):
+        return None
+    known = as_array(output.value)
+    for evidence in module.evidence:
+        if (
+            evidence.kind == "output-rank"
+            and evidence.function == function.name
+            and (evidence.key_path or "") == path_text(output.path)
+            and evidence.rank is not None
+            and known.rank.exact is None
+            and evidence.rank < len(output.spec.entries)
+        ):
+            return replace(output, value=replace(known, rank=Rank.exactly(evidence.rank)))
+    return None
+
+
+def _own_place(module: Module, fault: _Fault) -> ast.expr | None:
+    """Where the output is written, if it may be changed there."""
+    output, function = fault.output, fault.output.function
+    if function is None or function.module is not module or other_users(function, output.site):
+        return None
+    return output.node
+
+
+def _longer(module: Module, fault: _Fault) -> Iterator[Fix]:
+    """Ways to make an output of some axes fit: more axes, or a shorter spec."""
+    node, rank, entries = _own_place(module, fault), fault.rank.exact, fault.output.spec.entries
+    if node is None or rank is None or entries is None:
+        return
+    missing = ", ".join(["None"] * (len(entries) - rank))
+    yield Fix((Wrap(Range.of(node), "", f"[..., {missing}]"),), Safety.UNSAFE, "add the missing axis at the end")
+    yield Fix((Wrap(Range.of(node), "", f"[{missing}]"),), Safety.UNSAFE, "add the missing axis in front")
+    spec = _spec_node(fault.output) if fault.output.site.module is module else None
+    varying = sorted(_still_varying(fault) | (_axes_of(entries) - _axes_of(entries[:rank])))
+    if spec is not None and _is_whole_spec(fault, spec) and fault.output.site.api != "jax.smap":
+        code = f"{named('jax.sharding.PartitionSpec')}({', '.join(map(repr, entries[:rank]))})"
+        edits: list[Edit] = [Replace(Range.of(spec), code)]
+        if varying:
+            edits.append(_reduced(node, "psum", varying, ""))
+        yield Fix(tuple(edits), Safety.UNSAFE, f"sum over {axes_text(varying)}, and shorten the spec")
+
+
+def _covered(module: Module, fault: _Fault, uncovered: frozenset[str]) -> Iterator[Fix]:
+    """Ways to give a scalar its axis that leave nothing varying over an axis that its spec does not name."""
+    node, entries = _own_place(module, fault), fault.output.spec.entries
+    if node is None or not entries:
+        return
+    lift = f"[{', '.join(['None'] * len(entries))}]"
+    for name in ("psum", "pmean"):
+        edit = _reduced(node, name, sorted(uncovered), lift)
+        yield Fix(
+            (edit,), Safety.UNSAFE, f"reduce it with {name} over {axes_text(uncovered)}, and add the missing axis"
+        )
+    spec = _spec_node(fault.output) if fault.output.site.module is module else None
+    if spec is not None and _is_whole_spec(fault, spec) and isinstance(entries[0], str):
+        first = (entries[0], *sorted(uncovered))
+        code = f"{named('jax.sharding.PartitionSpec')}({', '.join(map(repr, (first, *entries[1:])))})"
+        edits = (Replace(Range.of(spec), code), Wrap(Range.of(node), "", lift))
+        yield Fix(edits, Safety.UNSAFE, f"keep each device's value: let the spec name {axes_text(uncovered)} too")
+
+
+def _reduced(node: ast.expr, name: str, axes: list[str], lift: str) -> Edit:
+    code = repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+    return Wrap(Range.of(node), f"{named(f'jax.lax.{name}')}(", f", {code}){lift}")
+
+
+def _axes_of(entries: tuple[Any, ...]) -> frozenset[str]:
+    return Spec(entries).axes or frozenset()
 
 
 def _still_varying(fault: _Fault) -> frozenset[str]:
@@ -327,7 +411,7 @@ def _takes_keepdims(module: Module, call: ast.Call) -> bool:
 
 def _lifted_code(fault: _Fault):  # type: ignore[no-untyped-def]
     count = fault.missing_axes
-    if any(is_number(output.value) for output in fault.outputs):
+    if fault.may_be_number or any(is_number(output.value) for output in fault.outputs):
         return lambda code: f"{named('jax.numpy.reshape')}({code}, {(1,) * count})"
     return lambda code: f"{code}[{', '.join(['None'] * count)}]"
 
@@ -384,7 +468,7 @@ def _title(edit: Edit) -> str:
         case SetArgument():
             return "keep the reduced axis with keepdims=True"
         case Replace():
-            return "make the number an array with one axis"
+            return "make the value an array with the missing axis"
     return "add the missing axis"
 
 

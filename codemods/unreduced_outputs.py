@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, Wrap, named
-from shardfix.semantics.outputs import Output, locate, outputs, path_text, specs_node
+from shardfix.semantics.outputs import Output, locate, map_call, outputs, path_text, specs_node
 from shardfix.semantics.values import Array, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 
@@ -73,7 +73,7 @@ class UnreducedOutputs(Codemod):
         for run in module.trace.maps:
             for output in outputs(run):
                 place = _place(module, output)
-                axes = _unreduced_axes(output)
+                axes = _unreduced_axes(output) or _reported_axes(module, output)
                 if place is None or not axes or module.is_compatibility_code(place):
                     continue
                 key = (output.site.call, place, output.path)
@@ -112,6 +112,22 @@ def _unreduced_axes(output: Output) -> frozenset[str]:
     return axes
 
 
+def _reported_axes(module: Module, output: Output) -> frozenset[str]:
+    """The axes over which JAX has said that an output varies, of which too little is known to tell."""
+    function = output.function.name if output.function is not None else None
+    most = as_array(output.value).varying.at_most
+    for evidence in module.evidence:
+        if (
+            evidence.kind == "output-replication"
+            and evidence.function in (None, function)
+            and evidence.spec_entries == output.spec.entries
+            and (evidence.spec_path or "") == path_text(output.spec_path)
+            and not is_number(output.value)
+        ):
+            return frozenset(evidence.axes) if most is None else frozenset(evidence.axes) & most
+    return frozenset()
+
+
 def _gathers(output: Output) -> bool:
     """Whether the run holds a collective, or code out of view, that may have made the devices agree unseen."""
     for call in output.run.operands:
@@ -147,6 +163,14 @@ def _choices(module: Module, output: Output, axes: frozenset[str]) -> tuple[Fix,
         for name in ("psum", "pmean"):
             wrap = Wrap(Range.of(output.node), f"{named(f'jax.lax.{name}')}(", f", {axis_code})")
             found.append(Fix((wrap,), Safety.UNSAFE, f"reduce it with {name} over {axes_text(axes)}"))
+    elif output.site.module is module and not output.path and (mapped := _mapped_argument(output)) is not None:
+        function = module.text(mapped)
+        for name in ("psum", "pmean"):
+            code = f"lambda *args: {named(f'jax.lax.{name}')}({function}(*args), {axis_code})"
+            edit = Replace(Range.of(mapped), code)
+            found.append(
+                Fix((edit,), Safety.UNSAFE, f"reduce it with {name} over {axes_text(axes)} where it is mapped")
+            )
     node = (
         specs_node(output.site, "out_specs") if output.site.module is module and output.site.api != "jax.smap" else None
     )
@@ -164,6 +188,14 @@ def _choices(module: Module, output: Output, axes: frozenset[str]) -> tuple[Fix,
         replaced = Replace(Range.of(node), f"{named('jax.sharding.PartitionSpec')}({code})")
         found.append(Fix((replaced,), Safety.UNSAFE, f"let the spec name {axes_text(axes)}"))
     return tuple(found)
+
+
+def _mapped_argument(output: Output) -> ast.expr | None:
+    """The name of the mapped function, where the map is given it."""
+    call = map_call(output.site)
+    argument = call.argument("f", 0) if call is not None else None
+    named_there = argument is not None and argument.direct and isinstance(argument.value, ast.Name | ast.Attribute)
+    return argument.value if argument is not None and named_there else None
 
 
 def _is_gather(node: ast.AST) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -142,11 +143,7 @@ class _Loop:
     # One round
 
     def _run(self) -> _Ended:
-        line = (
-            self.command.line.replace(str(self.home), str(self.folder))
-            if self.folder != self.home
-            else self.command.line
-        )
+        line = _moved(self.command.line, self.home, self.folder)
         return _run(line, self.command.time_limit, _environment(self.home, self.folder), self.err)
 
     def _failure(self, ended: _Ended) -> Diagnosis | None:
@@ -251,6 +248,13 @@ def _old_lines(changes: Sequence[Change]) -> Mapping[str, _OldLines]:
 # Running
 
 
+def _moved(text: str, home: Path, folder: Path) -> str:
+    """``text`` with the paths that lie in the home folder taken to the copy."""
+    if home in (folder, Path(home.anchor)):
+        return text
+    return re.sub(rf"(?<![\w.-]){re.escape(str(home))}(?![\w.-])", lambda _: str(folder), text)
+
+
 def _environment(home: Path, folder: Path) -> dict[str, str]:
     """What the command finds: eight CPU devices, unless the environment says otherwise."""
     environment = dict(os.environ)
@@ -265,7 +269,7 @@ def _environment(home: Path, folder: Path) -> dict[str, str]:
         # Packages that are installed to be edited in the home folder must come from the copy.
         paths = [str(folder), *([str(folder / "src")] if (folder / "src").is_dir() else [])]
         if inherited := environment.get("PYTHONPATH"):
-            paths.append(inherited.replace(str(home), str(folder)))
+            paths.append(_moved(inherited, home, folder))
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     return environment
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANY_RANK",
     "INVARIANT",
+    "OUTER",
     "UNKNOWN",
     "UNKNOWN_VARYING",
     "Array",
@@ -99,7 +100,10 @@ ANY_RANK = Rank()
 
 @dataclass(frozen=True)
 class Varying:
-    """The mesh axes that a value varies over: certainly ``at_least`` these, and none but ``at_most`` (None: no bound known)."""
+    """The mesh axes that a value varies over: certainly ``at_least`` these, and none but ``at_most`` (None: no bound known).
+
+    In ``at_most`` there may be :data:`OUTER`.
+    """
 
     at_least: frozenset[str] = frozenset()
     at_most: frozenset[str] | None = frozenset()
@@ -128,6 +132,8 @@ class Varying:
         return Varying(self.at_least & other.at_least, most)
 
 
+OUTER = "*"
+"""Stands for all mesh axes of maps around the one that is looked at, of which nothing is known."""
 INVARIANT = Varying()
 UNKNOWN_VARYING = Varying(frozenset(), None)
 
@@ -271,6 +277,8 @@ class Function(Value):
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda = field(repr=False)
     environment: Environment | None = field(default=None, compare=False, repr=False)
     bound_self: Value | None = None
+    defaults: tuple[tuple[str, Value], ...] = field(default=(), compare=False, repr=False)
+    """Default arguments as they were when the function was defined, where that moment is known."""
 
     @property
     def name(self) -> str:

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shardfix.semantics.interpreter import jax_calls
 from shardfix.semantics.interpreter.maps import call_mapped
-from shardfix.semantics.interpreter.mutation import changed_by_method, held, substituted, with_attribute, with_item
+from shardfix.semantics.interpreter.mutation import (
+    changed_by_method,
+    held,
+    of_its_kind,
+    substituted,
+    with_attribute,
+    with_item,
+)
 from shardfix.semantics.interpreter.records import (
     all_self_assignments,
     has_decorator,
@@ -85,6 +93,10 @@ EXPRESSION_DEPTH = 90
 
 
 LOOP_ROUNDS = 3
+LARGEST_DICT = 64
+"""Entries of a dict display that are looked at one by one."""
+MOST_ROUNDS = 16
+"""Items of a known sequence that a loop or comprehension is run for one by one."""
 
 
 class OutOfBudget(Exception):
@@ -115,6 +127,8 @@ class Interpreter:
         self._depth = 0
         self._left = BUDGET
         self._static_left = STATIC_TOTAL
+        self.evaluated = 0
+        """Expressions and statements evaluated in all entries so far."""
         self.checked: bool | None = None
         """Whether the shard_map around what is being run checks replication."""
         self.operands: dict[ast.Call, Value] = {}
@@ -133,6 +147,7 @@ class Interpreter:
         except (OutOfBudget, RecursionError):
             return UNKNOWN
         finally:
+            self.evaluated += BUDGET - max(self._left, 0)
             self._stack.clear()
             self._frames.clear()
             self._exits.clear()
@@ -237,13 +252,17 @@ class Interpreter:
     def _exported(self, module: Module, name: str) -> Value:
         if name in module.module_scope.bindings:
             return self.global_value(module, name)
+        if len(module.module_scope.star_imports) == 1 and len(self._stack) < CALL_DEPTH:
+            other = module.project.module(module.module_scope.star_imports[0], module.path)
+            if other is not None and other is not module and name in other.module_scope.bindings:
+                return self.global_value(other, name)
         names = module.exported(name)
         return JaxObject(next(iter(names))) if len(names) == 1 else UNKNOWN
 
     def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, environment: Environment) -> Value:
-        value: Value = Function(environment.module, node, environment)
         if isinstance(node, ast.AsyncFunctionDef):
             return UNKNOWN
+        value: Value = self._function(node, environment)
         for decorator in reversed(node.decorator_list):
             applied = self.evaluate(decorator, environment)
             if isinstance(applied, JaxObject) and applied.dotted in _TRANSPARENT_DECORATORS:
@@ -432,6 +451,8 @@ class Interpreter:
         return Sequence(tuple(items), kind) if exact else Sequence(None, kind, join_all(items))
 
     def _dict(self, node: ast.Dict, environment: Environment) -> Value:
+        if len(node.keys) > LARGEST_DICT:
+            return Dict((), complete=False)
         items: dict[Any, Value] = {}
         complete = True
         for key, item in zip(node.keys, node.values, strict=True):
@@ -517,14 +538,17 @@ class Interpreter:
         return Number() if isinstance(node.op, ast.Not) or is_number(operand) else UNKNOWN
 
     def _boolean(self, node: ast.BoolOp, environment: Environment) -> Value:
-        values = [self.evaluate(value, environment) for value in node.values]
-        known = [_truth(value) for value in values]
-        for position, (value, truth) in enumerate(zip(values, known, strict=True)):
-            if truth is None:
-                return join_all(values[position:])
+        for position, operand in enumerate(node.values):
+            value = self.evaluate(operand, environment)
+            truth = _truth(value)
+            if truth is None and position < len(node.values) - 1:
+                with self._perhaps():
+                    return join_all(
+                        [value, *(self.evaluate(other, environment) for other in node.values[position + 1 :])]
+                    )
             if truth == isinstance(node.op, ast.Or):
                 return value
-        return values[-1]
+        return value
 
     def _compare(self, node: ast.Compare, environment: Environment) -> Value:
         operands = [self.evaluate(operand, environment) for operand in (node.left, *node.comparators)]
@@ -553,10 +577,39 @@ class Interpreter:
         truth = _truth(self.evaluate(node.test, environment))
         if truth is not None:
             return self.evaluate(node.body if truth else node.orelse, environment)
-        return join(self.evaluate(node.body, environment), self.evaluate(node.orelse, environment))
+        with self._perhaps():
+            return join(self.evaluate(node.body, environment), self.evaluate(node.orelse, environment))
+
+    @contextmanager
+    def _perhaps(self) -> Iterator[None]:
+        """Inside, expressions are evaluated that the program may not come to, or come to several times."""
+        frame = self._frames[-1] if self._frames else None
+        if frame is not None:
+            frame.open_expressions += 1
+        try:
+            yield
+        finally:
+            if frame is not None:
+                frame.open_expressions -= 1
+
+    @contextmanager
+    def _maybe(self, environment: Environment) -> Iterator[None]:
+        """Inside, statements are run that the program may not come to, or come to several times."""
+        environment.open_branches += 1
+        try:
+            yield
+        finally:
+            environment.open_branches -= 1
 
     def _lambda(self, node: ast.Lambda, environment: Environment) -> Value:
-        return Function(environment.module, node, environment)
+        return self._function(node, environment)
+
+    def _function(self, node: ast.FunctionDef | ast.Lambda, environment: Environment) -> Function:
+        """A function at the moment of its definition."""
+        if environment.static:
+            return Function(environment.module, node, environment)
+        defaults = tuple((name, self.evaluate(default, environment)) for name, default in default_arguments(node.args))
+        return Function(environment.module, node, environment, None, defaults)
 
     def _named(self, node: ast.NamedExpr, environment: Environment) -> Value:
         value = self.evaluate(node.value, environment)
@@ -581,19 +634,30 @@ class Interpreter:
             and isinstance(first, Sequence)
             and first.items is not None
         ):
-            if len(first.items) <= 16:
+            if len(first.items) <= MOST_ROUNDS:
                 items = []
                 for item in first.items:
                     self._bind(node.generators[0].target, item, inner)
                     items.append(self.evaluate(node.elt, inner))
                 return Sequence(tuple(items), kind)
-        self._bind(node.generators[0].target, iterated(first), inner)
-        for generator in node.generators[1:]:
-            self._bind(generator.target, iterated(self.evaluate(generator.iter, inner)), inner)
-        return Sequence(None, kind, self.evaluate(node.elt, inner))
+        with self._perhaps():
+            self._bind(node.generators[0].target, iterated(first), inner)
+            for generator in node.generators[1:]:
+                self._bind(generator.target, iterated(self.evaluate(generator.iter, inner)), inner)
+            return Sequence(None, kind, self.evaluate(node.elt, inner))
 
     def _dict_comprehension(self, node: ast.DictComp, environment: Environment) -> Value:
-        return Dict((), complete=False)
+        inner = Environment(environment.module, environment.module.scopes[node], environment)
+        source = self.evaluate(node.generators[0].iter, environment)
+        if len(node.generators) > 1 or node.generators[0].ifs:
+            return Dict((), complete=False)
+        if not isinstance(source, Sequence) or source.items is None or len(source.items) > MOST_ROUNDS:
+            return Dict((), complete=False)
+        result: Value = Dict(())
+        for item in source.items:
+            self._bind(node.generators[0].target, item, inner)
+            result = with_item(result, self.evaluate(node.key, inner), self.evaluate(node.value, inner))
+        return result
 
     def _starred(self, node: ast.Starred, environment: Environment) -> Value:
         return UNKNOWN
@@ -738,18 +802,12 @@ class Interpreter:
     ) -> None:
         positional = [*parameters.posonlyargs, *parameters.args]
         outer = function.environment or static_environment(function.module, function.module.module_scope)
-        defaults = dict(
-            zip(
-                [argument.arg for argument in positional[len(positional) - len(parameters.defaults) :]],
-                parameters.defaults,
-                strict=True,
-            )
-        )
-        defaults |= {
-            argument.arg: default
-            for argument, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
-            if default is not None
-        }
+        defaults = dict(default_arguments(parameters))
+        evaluated = dict(function.defaults)
+
+        def default(name: str) -> Value:
+            return evaluated[name] if name in evaluated else self.evaluate(defaults[name], outer)
+
         left = dict(keywords)
         for position, argument in enumerate(positional):
             if position < len(arguments):
@@ -757,11 +815,9 @@ class Interpreter:
             elif argument.arg in left:
                 value = left.pop(argument.arg)
             elif exact and argument.arg in defaults:
-                value = self.evaluate(defaults[argument.arg], outer)
+                value = default(argument.arg)
             elif missing != UNKNOWN:
-                value = (
-                    join(missing, self.evaluate(defaults[argument.arg], outer)) if argument.arg in defaults else missing
-                )
+                value = join(missing, default(argument.arg)) if argument.arg in defaults else missing
             else:
                 value = from_annotation(self, argument.annotation, outer)
             environment.variables[argument.arg] = value
@@ -769,7 +825,7 @@ class Interpreter:
             if argument.arg in left:
                 environment.variables[argument.arg] = left.pop(argument.arg)
             elif exact and argument.arg in defaults:
-                environment.variables[argument.arg] = self.evaluate(defaults[argument.arg], outer)
+                environment.variables[argument.arg] = default(argument.arg)
             else:
                 environment.variables[argument.arg] = from_annotation(self, argument.annotation, outer)
         if parameters.vararg is not None:
@@ -788,9 +844,12 @@ class Interpreter:
     ) -> Value:
         fields = record_fields(cls)
         if fields is None:
-            init = own_method(cls, "__init__")
+            maker, init = self._initialiser(cls)
             if init is None or not exact:
                 return Instance(cls)
+            if maker != cls:
+                made = self._instantiate(maker, arguments, keywords, exact)
+                return Instance(cls, made.attributes) if isinstance(made, Instance) else UNKNOWN
             attributes: dict[str, Value] = {}
             instance = Instance(cls)
             scope_environment = Environment(
@@ -821,6 +880,18 @@ class Interpreter:
                 attributes.pop(name, None)
         return Instance(cls, tuple((name, value) for name, value in attributes.items() if value != UNKNOWN))
 
+    def _initialiser(self, cls: Class) -> tuple[Class, ast.FunctionDef | None]:
+        """The class, of this one and its first bases, that has the ``__init__``."""
+        for _ in range(5):
+            init = own_method(cls, "__init__")
+            if init is not None or len(cls.node.bases) != 1 or cls.node.decorator_list or cls.node.keywords:
+                return cls, init
+            base = self.evaluate(cls.node.bases[0], static_environment(cls.module, cls.module.module_scope))
+            if not isinstance(base, Class) or record_fields(base) is not None:
+                return cls, None
+            cls = base
+        return cls, None
+
     # Statements
 
     def _block(self, statements: Iterable[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> _Flow:
@@ -838,9 +909,10 @@ class Interpreter:
                 returns.append(
                     ReturnFact(value, self.evaluate(value, environment) if value is not None else Constant(None))
                 )
+                environment.left_early = environment.left_early or environment.open_branches > 0
                 return _Flow(False)
             case ast.Raise():
-                return _Flow(False)
+                return _Flow(False)  # the caller is not come back to
             case ast.Break() | ast.Continue():
                 if self._exits:
                     self._exits[-1].append(dict(environment.variables))
@@ -877,6 +949,9 @@ class Interpreter:
                 return self._branch(_truth(self.evaluate(test, environment)), body, orelse, environment, returns)
             case ast.For(target=target, iter=iterable, body=body, orelse=orelse):
                 source = self.evaluate(iterable, environment)
+                if isinstance(source, Sequence) and source.items is not None and len(source.items) <= MOST_ROUNDS:
+                    if source.kind != "set" and not _has_jumps(body):
+                        return self._rounds(target, source.items, body, orelse, environment, returns)
                 return self._loop(
                     lambda: self._bind(target, iterated(source), environment), body, orelse, environment, returns, node
                 )
@@ -889,7 +964,13 @@ class Interpreter:
                     entered = entered_context(self.evaluate(item.context_expr, environment))
                     if item.optional_vars is not None:
                         self._bind(item.optional_vars, entered, environment)
-                return self._block(body, environment, returns)
+                if not any(map(_may_swallow, items)):
+                    return self._block(body, environment, returns)
+                before = dict(environment.variables)
+                with self._maybe(environment):
+                    self._block(body, environment, returns)
+                environment.variables = _joined(before, environment.variables)
+                self._forget_assigned(body, environment)
             case ast.Try() | ast.TryStar():
                 return self._try(node, environment, returns)
             case ast.Match(subject=subject, cases=cases):
@@ -931,18 +1012,24 @@ class Interpreter:
     def _change(self, old: Value, new: Value, environment: Environment) -> None:
         """A container was changed in place: let all that hold it hold what has become of it.
 
-        Only in the environment that is being run is the change certain to happen on the path that is followed.
+        Those in functions that wait for this one to return hold it for certain only if it runs here on every path; where
+        it may not, nothing is known of the container from here on, for it is not followed any further there.
         """
-        perhaps = join(old, new)
+        perhaps = of_its_kind(old)
         seen: set[int] = set()
-        for frame in (environment, *self._frames):
+        certain = True
+        for frame in (environment, *reversed(self._frames)):
+            if frame is not environment or not self._frames or frame is self._frames[-1]:
+                certain = certain and not frame.open_expressions
             around: Environment | None = frame
             while around is not None and id(around) not in seen:
                 seen.add(id(around))
+                sure = certain and (around is frame) and frame in self._frames
                 for name, value in around.variables.items():
                     if held(value, old):
-                        around.variables[name] = substituted(value, old, new if around is environment else perhaps)
+                        around.variables[name] = substituted(value, old, new if sure else perhaps)
                 around = around.parent
+            certain = certain and frame.is_certain
 
     def _augment(self, node: ast.AugAssign, environment: Environment) -> None:
         load = copy(node.target)
@@ -984,10 +1071,11 @@ class Interpreter:
         if truth is False:
             return self._block(orelse, environment, returns)
         before = dict(environment.variables)
-        first = self._block(body, environment, returns)
-        after_body = environment.variables
-        environment.variables = dict(before)
-        second = self._block(orelse, environment, returns)
+        with self._maybe(environment):
+            first = self._block(body, environment, returns)
+            after_body = environment.variables
+            environment.variables = dict(before)
+            second = self._block(orelse, environment, returns)
         if not second.falls_through:
             environment.variables = after_body
         elif first.falls_through:
@@ -1017,12 +1105,29 @@ class Interpreter:
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value is True
         return _Flow(not endless or any(isinstance(inner, ast.Break) for inner in ast.walk(node)))
 
+    def _rounds(
+        self,
+        target: ast.expr,
+        items: tuple[Value, ...],
+        body: list[ast.stmt],
+        orelse: list[ast.stmt],
+        environment: Environment,
+        returns: list[ReturnFact],
+    ) -> _Flow:
+        """A loop over known items without break or continue: one round after the other."""
+        for item in items:
+            self._bind(target, item, environment)
+            if not self._block(body, environment, returns).falls_through:
+                return _Flow(False)
+        return self._block(orelse, environment, returns)
+
     def _round(self, bind: Any, body: list[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> None:
         """One round of a loop; its end is where the body falls through, or breaks, or continues."""
         bind()
         self._exits.append([])
         try:
-            flow = self._block(body, environment, returns)
+            with self._maybe(environment):
+                flow = self._block(body, environment, returns)
         finally:
             exits = self._exits.pop()
         ends = [environment.variables, *exits] if flow.falls_through or not exits else exits
@@ -1033,15 +1138,16 @@ class Interpreter:
     def _try(self, node: ast.Try | ast.TryStar, environment: Environment, returns: list[ReturnFact]) -> _Flow:
         before = dict(environment.variables)
         exits = len(self._exits[-1]) if self._exits else 0
-        flow = self._block(node.body, environment, returns)
-        if flow.falls_through:
-            flow = self._block(node.orelse, environment, returns)
-        ends = [environment.variables] if flow.falls_through else []
-        for handler in node.handlers:
-            environment.variables = dict(before)
-            self._forget_assigned(node.body, environment)
-            if self._block(handler.body, environment, returns).falls_through:
-                ends.append(environment.variables)
+        with self._maybe(environment):
+            flow = self._block(node.body, environment, returns)
+            if flow.falls_through:
+                flow = self._block(node.orelse, environment, returns)
+            ends = [environment.variables] if flow.falls_through else []
+            for handler in node.handlers:
+                environment.variables = dict(before)
+                self._forget_assigned(node.body, environment)
+                if self._block(handler.body, environment, returns).falls_through:
+                    ends.append(environment.variables)
         if ends:
             environment.variables = ends[0]
             for end in ends[1:]:
@@ -1066,7 +1172,9 @@ class Interpreter:
                 name = getattr(inner, "name", None) or getattr(inner, "rest", None)
                 if isinstance(name, str):
                     environment.variables[name] = UNKNOWN
-            if self._block(case.body, environment, returns).falls_through:
+            with self._maybe(environment):
+                flow = self._block(case.body, environment, returns)
+            if flow.falls_through:
                 ends.append(environment.variables)
         whole = (
             bool(cases)
@@ -1159,6 +1267,7 @@ _OPERATORS: dict[type, Any] = {
 
 _TRANSPARENT_DECORATORS = frozenset(
     {
+        "functools.wraps()",
         "functools.wraps",
         "typing.no_type_check",
         "typing.overload",
@@ -1256,6 +1365,28 @@ def _fold(op: ast.operator, left: Any, right: Any) -> Value:
         return Constant(function(left, right))
     except (ArithmeticError, ValueError):
         return Number()
+
+
+def default_arguments(parameters: ast.arguments) -> list[tuple[str, ast.expr]]:
+    """The parameters that have a default, with it."""
+    positional = [*parameters.posonlyargs, *parameters.args]
+    with_default = positional[len(positional) - len(parameters.defaults) :]
+    pairs = [(argument.arg, default) for argument, default in zip(with_default, parameters.defaults, strict=True)]
+    named = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+    return pairs + [(argument.arg, default) for argument, default in named if default is not None]
+
+
+def _has_jumps(body: list[ast.stmt]) -> bool:
+    """Whether a loop's body may end by a break or continue (of whichever loop)."""
+    return any(isinstance(node, ast.Break | ast.Continue) for statement in body for node in ast.walk(statement))
+
+
+def _may_swallow(item: ast.withitem) -> bool:
+    """Whether a context may end its block by an exception that goes no further: ``suppress``, ``pytest.raises`` ..."""
+    call = item.context_expr
+    name = call.func if isinstance(call, ast.Call) else call
+    last = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+    return last in ("suppress", "raises") or last.startswith("assertRaises")
 
 
 def _joined(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:

@@ -27,8 +27,19 @@ class Environment:
     parent: Environment | None
     variables: dict[str, Value] = field(default_factory=dict)
     static: bool = False
+    open_branches: int = 0
+    """The blocks around the statement that is being run that need not run: branches, loops, tries."""
+    open_expressions: int = 0
+    """The same for parts of expressions: arms of conditionals, elements of comprehensions."""
+    left_early: bool = False
+    """Whether the function may have returned before the statement that is being run."""
     kept: bool = False
     """Whether its module keeps it for good, so that what is found of its names may be remembered."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether what is being run runs whenever the function does."""
+        return not (self.open_branches or self.open_expressions or self.left_early)
 
     def lookup(self, name: str, interpreter: Interpreter) -> Value | None:
         """The value of a name; None where it is not bound in any scope."""

@@ -28,13 +28,12 @@ After
 
     import jax
     import jax.numpy as jnp
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
     def device_put_replicated(x, devices):
         \"""Put a copy of each array of the pytree ``x`` on each device, along a new leading axis.\"""
-        mesh = Mesh(devices, ("devices",))
-        sharding = NamedSharding(mesh, PartitionSpec("devices"))
+        mesh = jax.sharding.Mesh(devices, ("devices",))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
         return jax.tree.map(lambda leaf: jax.device_put(jnp.stack([leaf] * len(devices)), sharding), x)
 
 

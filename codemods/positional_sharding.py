@@ -32,11 +32,11 @@ After
     import jax
     import jax.numpy as jnp
     from jax.experimental import mesh_utils
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-    sharding = NamedSharding(Mesh(mesh_utils.create_device_mesh((4, 2)), ("x", "y")), PartitionSpec("x", "y"))
+    sharding = NamedSharding(Mesh(mesh_utils.create_device_mesh((4, 2)), ("x", "y")), P("x", "y"))
     weights = jax.device_put(jnp.ones((8, 8)), sharding)
-    bias = jax.device_put(jnp.ones((8, 8)), NamedSharding(sharding.mesh, PartitionSpec(None, "y")))
+    bias = jax.device_put(jnp.ones((8, 8)), NamedSharding(sharding.mesh, P(None, "y")))
     print(weights.sharding, bias.sharding)
 
 When it does not fix

@@ -10,12 +10,14 @@ from shardfix.semantics.interpreter.names import MAPS, SHARDING_KEYWORDS
 from shardfix.semantics.values import Function
 
 if TYPE_CHECKING:
-    from shardfix.semantics.module import Module
+    from shardfix.semantics.module import ImportedName, Module
 
 __all__ = ["analyse"]
 
-ENTRIES = 400
-"""Functions run at most in one module; what is past that is not known."""
+COMMON_KEYWORDS = frozenset({"device", "sharding"})
+"""Keywords that too much other code uses to run it all for their sake."""
+TOTAL = 400_000
+"""Expressions and statements evaluated for one module; functions past that are not run, and nothing is known of them."""
 
 
 def analyse(module: Module) -> Trace:
@@ -24,11 +26,15 @@ def analyse(module: Module) -> Trace:
     Functions that the code in view calls are run with what it passes; those entered that way are not run again.
     """
     interpreter = Interpreter()
+    functions, concerned = _functions_of_interest(module)
+    if not concerned:
+        return interpreter.trace
     interpreter.run_module(module)
-    for node in _functions_of_interest(module)[:ENTRIES]:
-        if node in interpreter.trace.entered:
-            continue
-        interpreter.entry(Function(module, node, _around(module, node)))
+    for node in functions:
+        if interpreter.evaluated > TOTAL:
+            break
+        if node not in interpreter.trace.entered:
+            interpreter.entry(Function(module, node, _around(module, node)))
     return interpreter.trace
 
 
@@ -36,25 +42,18 @@ def _around(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Env
     return static_environment(module, module.scope_of(node))
 
 
-def _functions_of_interest(module: Module) -> list[ast.FunctionDef]:
-    """Functions that hold a map or a sharding argument, and those of the file that mention such functions; outer ones first."""
+def _functions_of_interest(module: Module) -> tuple[list[ast.FunctionDef], bool]:
+    """Functions that hold a map or a sharding argument, and those of the file that mention such functions, outer ones first;
+    and whether anything in the file has to do with maps at all."""
     interesting: set[ast.AST] = set()
     places: list[ast.AST] = [call.node for call in module.calls_to(*MAPS)]
-    places += [keyword for keyword in module.nodes(ast.keyword) if keyword.arg in SHARDING_KEYWORDS]
+    places += [keyword for keyword in module.nodes(ast.keyword) if keyword.arg in SHARDING_KEYWORDS - COMMON_KEYWORDS]
     for place in places:
         interesting.update(_functions_around(module, place))
     names = {node.name for node in interesting if isinstance(node, ast.FunctionDef)}
     for place in places:  # mapped = jax.shard_map(...)
-        statement = module.statement(place)
-        if isinstance(statement, ast.Assign):
-            names.update(
-                target.id if isinstance(target, ast.Name) else target.attr
-                for target in statement.targets
-                if isinstance(target, ast.Name | ast.Attribute)
-            )
-    for name in module.imports:
-        if module.project.find(name.dotted.rpartition(".")[0] or name.dotted, module.path):
-            names.add(name.bound)
+        names |= _assigned_names(module.statement(place))
+    names |= {name.bound for name in module.imports if _may_map(module, name)}
     while True:
         found = {
             function
@@ -67,7 +66,23 @@ def _functions_of_interest(module: Module) -> list[ast.FunctionDef]:
             break
         interesting |= found
         names |= {node.name for node in found if isinstance(node, ast.FunctionDef)}
-    return [node for node in module.nodes(ast.FunctionDef) if node in interesting]
+    return [node for node in module.nodes(ast.FunctionDef) if node in interesting], bool(places or names)
+
+
+def _may_map(module: Module, name: ImportedName) -> bool:
+    """Whether an import brings in code of the project that speaks of shard_map."""
+    for dotted in (name.dotted, name.dotted.rpartition(".")[0]):
+        path = module.project.find(dotted, module.path) if dotted.strip(".") else None
+        if path is not None:
+            source = module.project.source(path)
+            return source is not None and ("shard_map" in source or "smap" in source)
+    return False
+
+
+def _assigned_names(statement: ast.stmt) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    named = {target.id for target in targets if isinstance(target, ast.Name)}
+    return named | {target.attr for target in targets if isinstance(target, ast.Attribute)}
 
 
 def _functions_around(module: Module, node: ast.AST) -> list[ast.AST]:

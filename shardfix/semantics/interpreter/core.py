@@ -180,6 +180,7 @@ class Interpreter:
         except (OutOfBudget, RecursionError):
             environment.variables.clear()
         finally:
+            self.evaluated += BUDGET - max(self._left, 0)
             self._stack.clear()
             self._frames.clear()
             self._exits.clear()
@@ -1143,8 +1144,9 @@ class Interpreter:
             if flow.falls_through:
                 flow = self._block(node.orelse, environment, returns)
             ends = [environment.variables] if flow.falls_through else []
+            changed = [name for name, value in before.items() if environment.variables.get(name) is not value]
             for handler in node.handlers:
-                environment.variables = dict(before)
+                environment.variables = {**before, **{name: of_its_kind(before[name]) for name in changed}}
                 self._forget_assigned(node.body, environment)
                 if self._block(handler.body, environment, returns).falls_through:
                     ends.append(environment.variables)

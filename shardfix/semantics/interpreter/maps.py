@@ -12,6 +12,7 @@ from shardfix.semantics.interpreter.shardings import axis_names
 from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later, MapRun
 from shardfix.semantics.interpreter.trees import arrays, leaf_of
 from shardfix.semantics.values import (
+    OUTER,
     UNKNOWN,
     UNKNOWN_VARYING,
     Array,
@@ -75,7 +76,7 @@ def map_site(name: str, options: Mapping[str, Value], module: Module, node: ast.
         manual = frozenset({axis.value}) if isinstance(axis, Text) and axis.value is not None else None
         in_specs = _axes_to_specs(options.get("in_axes", UNKNOWN), axis)
         out_specs = _axes_to_specs(options.get("out_axes", UNKNOWN), axis)
-        return MapSite(module, node, name, mesh, in_specs, out_specs, manual, True)
+        return MapSite(module, node, name, mesh, in_specs, out_specs, manual, checked=True)
     check = options.get("check_vma", options.get("check_rep"))
     checked = (
         True
@@ -85,6 +86,7 @@ def map_site(name: str, options: Mapping[str, Value], module: Module, node: ast.
         else None
     )
     names = options.get("axis_names")
+    whole = names is None and exact and "auto" not in options and mesh not in (UNKNOWN, Constant(None))
     manual = None
     if names is None and exact and "auto" not in options:
         manual = frozenset(mesh.axes) if isinstance(mesh, Mesh) and mesh.axes is not None else None
@@ -92,7 +94,7 @@ def map_site(name: str, options: Mapping[str, Value], module: Module, node: ast.
         known = axis_names(names)
         manual = frozenset(known) if known is not None else None
     in_specs = options.get("in_specs", UNKNOWN)
-    return MapSite(module, node, name, mesh, in_specs, options.get("out_specs", UNKNOWN), manual, checked)
+    return MapSite(module, node, name, mesh, in_specs, options.get("out_specs", UNKNOWN), manual, whole, checked)
 
 
 def _axes_to_specs(axes: Value, name: Value) -> Value:
@@ -109,36 +111,38 @@ def _axes_to_specs(axes: Value, name: Value) -> Value:
     return UNKNOWN
 
 
-def block(spec: Value, argument: Value, checked: bool | None = None) -> Value:
-    """The block of an argument that the mapped function sees: ``spec`` may be a prefix of the argument's tree."""
+def block(spec: Value, argument: Value, around: frozenset[str] = frozenset()) -> Value:
+    """The block of an argument that the mapped function sees: ``spec`` may be a prefix of the argument's tree.
+
+    An argument of which nothing is known may vary over the axes ``around`` besides those of its spec.
+    """
     match spec, argument:
         case Constant(value=None), _:
-            return argument if argument != UNKNOWN else UNKNOWN
+            return argument
         case Sequence(items=tuple() as specs), Sequence(items=tuple() as items) if len(specs) == len(items):
-            return replace(argument, items=tuple(map(block, specs, items)))
+            return replace(argument, items=tuple(block(*pair, around) for pair in zip(specs, items, strict=True)))
         case Sequence(items=tuple() as specs), _:
-            return replace(spec, items=tuple(block(inner, UNKNOWN) for inner in specs))
+            return replace(spec, items=tuple(block(inner, UNKNOWN, around) for inner in specs))
         case Dict(), Dict():
-            return replace(
-                argument, items=tuple((key, block(spec.get(key) or UNKNOWN, item)) for key, item in argument.items)
-            )
+            blocks = ((key, block(spec.get(key) or UNKNOWN, item, around)) for key, item in argument.items)
+            return replace(argument, items=tuple(blocks))
         case Dict(), _:
-            return replace(spec, items=tuple((key, block(inner, UNKNOWN)) for key, inner in spec.items))
+            return replace(spec, items=tuple((key, block(inner, UNKNOWN, around)) for key, inner in spec.items))
         case _, Sequence() | Dict() | Instance():
-            return map_leaves(lambda leaf: block(spec, leaf), argument)
+            return map_leaves(lambda leaf: block(spec, leaf, around), argument)
     axes = spec.axes if isinstance(spec, Spec) else None
     length = len(spec.entries) if isinstance(spec, Spec) and spec.entries is not None else 0
-    varying = Varying.over(axes) if axes is not None else UNKNOWN_VARYING
     leaf = leaf_of(argument)
     if isinstance(leaf, Array) or is_number(leaf):
         array = as_array(leaf)
+        varying = Varying.over(axes) if axes is not None else UNKNOWN_VARYING
         known = Array(Rank(max(array.rank.low, length), array.rank.high), varying.union(array.varying))
         if known.rank.high is not None and known.rank.high < known.rank.low:
             known = replace(known, rank=array.rank)
         return Tree(known) if isinstance(argument, Tree) else known
     if isinstance(argument, Text | JaxObject | Function):
         return UNKNOWN
-    return Tree(Array(Rank(length), varying))
+    return Tree(Array(Rank(length), Varying(axes, axes | around) if axes is not None else UNKNOWN_VARYING))
 
 
 def run_mapped(
@@ -153,18 +157,20 @@ def run_mapped(
     """Run a mapped function on its blocks and note the run; gives the outputs as they leave the function."""
     site = mapped.site
     specs = site.in_specs
+    around = frozenset() if site.whole else frozenset({OUTER})
     missing: Value = UNKNOWN
     blocks: tuple[Value, ...]
     if arguments is None or not exact:
         exact = isinstance(specs, Sequence) and specs.items is not None
         if isinstance(specs, Sequence) and specs.items is not None:
-            blocks = tuple(block(spec, UNKNOWN) for spec in specs.items)
+            blocks = tuple(block(spec, UNKNOWN, around) for spec in specs.items)
         else:
-            blocks, missing = (), block(specs, UNKNOWN)
+            blocks, missing = (), block(specs, UNKNOWN, around)
     elif isinstance(specs, Sequence) and specs.items is not None and len(specs.items) == len(arguments):
-        blocks = tuple(map(block, specs.items, arguments))
+        blocks = tuple(block(*pair, around) for pair in zip(specs.items, arguments, strict=True))
     else:
-        blocks = tuple(block(specs if not isinstance(specs, Sequence) else UNKNOWN, argument) for argument in arguments)
+        spec = UNKNOWN if isinstance(specs, Sequence) else specs
+        blocks = tuple(block(spec, argument, around) for argument in arguments)
     outer = interpreter.checked, interpreter.operands, interpreter.later
     operands: dict[ast.Call, Value] = {}
     interpreter.checked, interpreter.operands = site.checked, operands

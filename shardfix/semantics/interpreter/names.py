@@ -32,6 +32,7 @@ CANONICAL = {
     "jax.tree_map": "jax.tree.map",
     "jax.tree_util.tree_leaves": "jax.tree.leaves",
     "jax.tree_leaves": "jax.tree.leaves",
+    "jax.tree_util.tree_reduce": "jax.tree.reduce",
     "jax.tree_util.Partial": "functools.partial",
 }
 """Other homes and spellings of one object."""

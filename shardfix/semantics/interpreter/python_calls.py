@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardfix.semantics import rank_rules
+from shardfix.semantics.interpreter.mutation import with_item
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.values import (
@@ -17,6 +18,7 @@ from shardfix.semantics.values import (
     Dict,
     Function,
     Instance,
+    JaxObject,
     Number,
     Partial,
     Sequence,
@@ -52,6 +54,10 @@ def _tuple_or_list(call: SpecialCall) -> Value:
     if not call.arguments:
         return Sequence((), kind)
     match call.arguments[0]:
+        case Sequence() as known if known.kind == "set" or kind in ("set", "frozenset"):
+            items = known.items
+            one = items is not None and len(items) <= 1
+            return Sequence(items if one or (kind != "tuple" and kind != "list") else None, kind, iterated(known))
         case Sequence() as known:
             return replace(known, kind=kind)
         case Spec(entries=tuple() as entries) if ... not in entries:
@@ -59,6 +65,43 @@ def _tuple_or_list(call: SpecialCall) -> Value:
         case Array() | Tree() | Dict() as known:
             return Sequence(None, kind, iterated(known))
     return Sequence(None, kind)
+
+
+def _sorted(call: SpecialCall) -> Value:
+    source = call.arguments[0] if call.arguments else UNKNOWN
+    if isinstance(source, Sequence) and source.items is not None and not call.keywords:
+        names = [item.value for item in source.items if isinstance(item, Text) and item.value is not None]
+        if len(names) == len(source.items):
+            return Sequence(tuple(map(Text, sorted(names))), "list")
+    return Sequence(None, "list", iterated(source))
+
+
+def _reversed(call: SpecialCall) -> Value:
+    source = call.arguments[0] if call.arguments else UNKNOWN
+    if isinstance(source, Sequence) and source.items is not None:
+        return Sequence(source.items[::-1], "list")
+    return Sequence(None, "list", iterated(source))
+
+
+def _reduce(call: SpecialCall) -> Value:
+    """``functools.reduce`` over a known sequence."""
+    if len(call.arguments) not in (2, 3) or not call.exact:
+        return UNKNOWN
+    function, source, *initial = call.arguments
+    if not isinstance(source, Sequence) or source.items is None or not 0 < len(source.items) + len(initial) <= 32:
+        return UNKNOWN
+    first, *rest = (*initial, *source.items)
+    for item in rest:
+        first = call.apply(function, first, item)
+    return first
+
+
+def _wraps(call: SpecialCall) -> Value:
+    return JaxObject("functools.wraps()")
+
+
+def _first_argument(call: SpecialCall) -> Value:
+    return call.arguments[0] if call.arguments else UNKNOWN
 
 
 def _from_entry(entry: Any) -> Value:
@@ -75,10 +118,21 @@ def _dict(call: SpecialCall) -> Value:
         if isinstance(known, Dict):
             items.update(known.items)
             complete = complete and known.complete
+        elif isinstance(known, Sequence) and known.items is not None and all(map(_is_pair, known.items)):
+            result: Value = Dict(())
+            for pair in known.items:
+                assert isinstance(pair, Sequence) and pair.items is not None
+                result = with_item(result, *pair.items)
+            assert isinstance(result, Dict)
+            items, complete = dict(result.items), complete and result.complete
         else:
             complete = False
     items.update(call.keywords)
     return Dict(tuple(items.items()), complete)
+
+
+def _is_pair(value: Value) -> bool:
+    return isinstance(value, Sequence) and value.items is not None and len(value.items) == 2 and value.kind != "set"
 
 
 def _range(call: SpecialCall) -> Value:
@@ -203,11 +257,18 @@ HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
     "jax.local_devices": _devices,
     "jax.debug.print": _nothing,
     "functools.partial": _partial,
+    "functools.reduce": _reduce,
+    "functools.wraps": _wraps,
+    "functools.wraps()": _first_argument,
+    "functools.update_wrapper": _first_argument,
     "dataclasses.replace": _replace,
     "builtins.len": _len,
     "builtins.tuple": _tuple_or_list,
     "builtins.list": _tuple_or_list,
-    "builtins.sorted": _tuple_or_list,
+    "builtins.sorted": _sorted,
+    "builtins.reversed": _reversed,
+    "builtins.set": _tuple_or_list,
+    "builtins.frozenset": _tuple_or_list,
     "builtins.dict": _dict,
     "builtins.range": _range,
     "builtins.zip": _zip,

@@ -18,6 +18,7 @@ from shardfix.semantics.values import (
     Dict,
     Rank,
     Sequence,
+    Text,
     Transformed,
     Tree,
     Value,
@@ -43,9 +44,12 @@ def call_transformed(
 ) -> Value:
     """The result of calling a transformed function."""
     options = dict(function.keywords)
+    named = keywords
+    if function.transform == "jax.vmap":
+        named = {name: first_slices(value) for name, value in keywords.items()}  # along the first axis, always
 
     def inner(*given: Value) -> Value:
-        return interpreter.call(function.function, given, keywords, environment, node, exact=exact, missing=missing)
+        return interpreter.call(function.function, given, named, environment, node, exact=exact, missing=missing)
 
     match function.transform:
         case "jax.vmap":
@@ -53,8 +57,7 @@ def call_transformed(
         case "jax.grad" | "jax.value_and_grad":
             return _gradient(interpreter, function, options, arguments, keywords, inner, exact)
         case "jax.jacfwd" | "jax.jacrev" | "jax.jacobian" | "jax.hessian":
-            inner(*arguments)
-            return UNKNOWN
+            return _jacobian(function, options, arguments, inner)
         case "jax.custom_gradient":
             return UNKNOWN
     return arrays(inner(*arguments))
@@ -71,8 +74,52 @@ def _vmap(
     else:
         axes = [in_axes] * len(arguments)
     given = [_unbatched(argument, axis) for argument, axis in zip(arguments, axes, strict=False)]
-    result = arrays(inner(*given))
+    result = _without_axis(arrays(inner(*given)), options.get("axis_name"))
     return _batched(result, out_axes)
+
+
+def _without_axis(value: Value, name: Value | None) -> Value:
+    """What varies over the axis that vmap has named varies over it no longer."""
+    if not isinstance(name, Text) or name.value is None:
+        return value
+    axes = frozenset({name.value})
+
+    def leaf(item: Value) -> Value:
+        if not isinstance(item, Array):
+            return item
+        return replace(item, varying=item.varying.without(axes), reduced=item.reduced - axes)
+
+    return map_leaves(leaf, value)
+
+
+def _jacobian(
+    function: Transformed, options: Mapping[str, Value], arguments: tuple[Value, ...], inner: Callable[..., Value]
+) -> Value:
+    """Each output's axes, then those of the argument; for the Hessian the argument's twice."""
+    result = arrays(inner(*arguments))
+    if function.arguments or set(options) - {"argnums"} or not arguments:
+        return UNKNOWN
+    position = options.get("argnums", Constant(0))
+    if not isinstance(position, Constant) or not isinstance(position.value, int):
+        return UNKNOWN
+    if not -len(arguments) <= position.value < len(arguments):
+        return UNKNOWN
+    argument = arguments[position.value]
+    if not isinstance(argument, Array):
+        return UNKNOWN
+    times = 2 if function.transform == "jax.hessian" else 1
+
+    def leaf(output: Value) -> Value:
+        if not isinstance(output, Array):
+            return UNKNOWN
+        rank = output.rank
+        for _ in range(times):
+            high = None if rank.high is None or argument.rank.high is None else rank.high + argument.rank.high
+            rank = Rank(rank.low + argument.rank.low, high)
+        most = output.varying.union(argument.varying).at_most
+        return Array(rank, Varying(frozenset(), most))
+
+    return map_leaves(leaf, result)
 
 
 def _unbatched(value: Value, axis: Value) -> Value:

@@ -191,14 +191,53 @@ def _tree_leaves(call: SpecialCall) -> Value:
         leaves.append(value)
         return value
 
-    if not call.arguments:
+    if not call.arguments or not call.exact or "is_leaf" in call.keywords:
         return UNKNOWN
     map_leaves(collect, call.arguments[0])
+    ordered = _leaves(call.arguments[0])
+    if ordered is not None:
+        return Sequence(tuple(ordered), "list")
     return Sequence(None, "list", join_all(leaf_of(leaf) for leaf in leaves) if leaves else UNKNOWN)
+
+
+def _leaves(value: Value) -> list[Value] | None:
+    """The leaves in JAX's order; None where the structure is not known."""
+    children: list[Value] = []
+    match value:
+        case Sequence(items=tuple() as items) if value.kind in ("tuple", "list"):
+            children = list(items)
+        case Dict(complete=True) if all(isinstance(key, str) for key, _ in value.items):
+            children = [item for _, item in sorted(value.items, key=lambda entry: entry[0])]
+        case Constant(value=None):
+            return []
+        case Array() | Number() | Constant():
+            return [value]
+        case _:
+            return None
+    found: list[Value] = []
+    for child in children:
+        inner = _leaves(child)
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+def _tree_reduce(call: SpecialCall) -> Value:
+    function, tree = call.get("function", 0), call.get("tree", 1)
+    leaves = _leaves(tree) if tree is not None else None
+    if function is None or not leaves or not call.exact or len(leaves) > 32 or "is_leaf" in call.keywords:
+        return UNKNOWN
+    initial = call.get("initializer", 2)
+    first, *rest = leaves if initial is None else [initial, *leaves]
+    for leaf in rest:
+        first = call.apply(function, first, leaf)
+    return first
 
 
 HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
     "jax.tree.map": _tree_map,
     "jax.tree.leaves": _tree_leaves,
+    "jax.tree.reduce": _tree_reduce,
 }
 """What gives the result of a call, by the callee's name."""

@@ -88,7 +88,7 @@ from shardfix.semantics.meshes import MeshInView, State, mesh_view
 from shardfix.semantics.operand_shardings import operands_are_off_mesh, placement
 from shardfix.semantics.passed_values import passed_values
 from shardfix.semantics.placement import all_calls_of_result
-from shardfix.semantics.readings import leaves, substituted
+from shardfix.semantics.readings import leaf_nodes, substituted
 from shardfix.semantics.sharding_arguments import ShardingArgument, is_array, sharding_arguments
 from shardfix.semantics.situations import AxisKind, Situation, axis_kind, situation
 from shardfix.semantics.values import Mesh, Sharding, Spec
@@ -327,8 +327,7 @@ def _lacks_out_sharding(name: str) -> bool:
 
 def _given(module: Module, expression: ast.expr) -> Iterator[Given]:
     """The specs and shardings that an argument may be, or hold."""
-    for leaf in leaves(module, expression):
-        node = leaf.node
+    for node in leaf_nodes(expression):
         match node:
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 for element in elements:

@@ -170,6 +170,8 @@ class StringShardings(Codemod):
         fed: PassedValue | None = None,
     ) -> Finding | None:
         value = fed.value if fed is not None else argument.value
+        if all(leaf.reading.kind is not Kind.MAPPING and not leaf.reading.is_wrong for leaf in leaves(module, value)):
+            return None  # before its structure is asked for, which runs the function it belongs to
         parts = list(_convert(module, value, structure(module, argument), argument))
         problems = [part for part in parts if isinstance(part, Problem)]
         conversions = [part for part in parts if isinstance(part, Conversion)]
@@ -263,49 +265,55 @@ def _is_nested_spec(module: Module, node: ast.expr) -> bool:
 def _convert_tree(
     module: Module, leaf: Leaf, shape: Structure, argument: ShardingArgument
 ) -> Iterator[Conversion | Problem]:
-    """A tuple or list where a pytree of specs is wanted: JAX takes it for the pytree."""
+    """A tuple or list where a pytree of specs is wanted: JAX takes it for the pytree, so a string in it must show that it is none."""
     node, reading = leaf.node, leaf.reading
     display = node if isinstance(node, ast.Tuple | ast.List) else None
     elements = display.elts if display is not None else []
+    count = len(shape.parts) if shape.parts is not None else None
     if reading.kind is Kind.LIST and argument.parameter.name == "in_specs" and shape.kind == "arguments":
-        listed = _list_of_arguments(module, leaf, shape, argument)
+        listed = _list_of_arguments(module, leaf, count, argument)
         if listed is not None:
             yield listed
             return
-    if shape.is_array:
-        if not reading.holds_leaves:
-            yield _as_spec(module, leaf)
-        elif display is not None:
-            yield from _convert_elements(module, elements, None, argument)
+    if not _holds_text(module, node, reading):
         return
-    if display is None:
-        if _is_plain(reading) and (shape.kind == "unknown" or shape.parts is not None):
+    if shape.is_array and _is_spec(reading):
+        yield _as_spec(module, leaf)
+    elif display is None:
+        if not shape.is_array and _is_spec(reading):
             yield Problem(node, _ambiguous(argument, reading), reading)
+    elif any(isinstance(element, ast.Starred) for element in elements):
         return
-    if any(isinstance(element, ast.Starred) for element in elements):
-        return
-    count = len(shape.parts) if shape.parts is not None else None
-    if shape.kind == "arguments" and count == 1 and len(elements) > 1 and _is_plain(reading):
-        yield _as_spec(module, leaf)  # one parameter: it can only be the spec of that
-        return
-    if count == len(elements) or reading.holds_leaves:
+    elif shape.is_array or not _is_spec(reading):
         yield from _convert_elements(module, elements, shape.parts if count == len(elements) else None, argument)
-        return
-    if not any(_has_text(module, element) for element in elements):
-        return
-    if len(elements) == 1 and count is None and shape.kind in ("arguments", "unknown"):
-        if shape.kind == "arguments" or argument.parameter.takes is Takes.SPEC_TREE:
-            yield from _convert_elements(module, elements, None, argument)
-            return
-    if count is not None and count != len(elements):
+    elif shape.kind == "arguments" and count == 1 and len(elements) > 1:
+        yield _as_spec(module, leaf)  # one parameter: it can only be the spec of that
+    elif count == len(elements):
+        yield from _convert_elements(module, elements, shape.parts, argument)
+    elif count is not None:
         things = "parameter" if shape.kind == "arguments" else "value"
-        why = f"it has {len(elements)} entries, for {count} {things}{'s' if count != 1 else ''}"
-        yield Problem(node, why, reading)
-        return
-    yield Problem(node, _ambiguous(argument, reading), reading)
+        yield Problem(node, f"it has {len(elements)} entries, for {count} {things}{'s' if count != 1 else ''}", reading)
+    elif len(elements) == 1 and (shape.kind == "arguments" or argument.parameter.takes is Takes.SPEC_TREE):
+        yield from _convert_elements(module, elements, None, argument)
+    else:
+        yield Problem(node, _ambiguous(argument, reading), reading)
 
 
-def _list_of_arguments(module: Module, leaf: Leaf, shape: Structure, argument: ShardingArgument) -> Conversion | None:
+def _is_spec(reading: Reading) -> bool:
+    """Whether a sequence reads as one spec: axis names, tuples of them, None."""
+    return not reading.holds_leaves and reading.entries is not None and ... not in reading.entries
+
+
+def _holds_text(module: Module, node: ast.expr, reading: Reading) -> bool:
+    """Whether a string is certainly in a tuple or list, or in one inside it."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return any(_holds_text(module, element, read(module, element)) for element in node.elts)
+    if reading.kind is Kind.TEXT:
+        return not reading.optional
+    return reading.is_sequence and any(isinstance(entry, str | tuple) for entry in reading.entries or ())
+
+
+def _list_of_arguments(module: Module, leaf: Leaf, count: int | None, argument: ShardingArgument) -> Conversion | None:
     """A list of specs, one for each argument: the arguments of a call are a tuple, and JAX wants one here too."""
     node = leaf.node
     if not isinstance(node, ast.List):
@@ -314,7 +322,6 @@ def _list_of_arguments(module: Module, leaf: Leaf, shape: Structure, argument: S
             if leaf.reading.holds_leaves
             else None
         )
-    count = len(shape.parts) if shape.parts is not None else None
     if not node.elts or (count != len(node.elts) and not leaf.reading.holds_leaves):
         return None
     parts = list(_convert_elements(module, node.elts, None, argument))
@@ -330,18 +337,12 @@ def _convert_elements(
     module: Module, elements: list[ast.expr], parts: tuple[Structure, ...] | None, argument: ShardingArgument
 ) -> Iterator[Conversion | Problem]:
     for index, element in enumerate(elements):
-        shape = parts[index] if parts is not None else ARRAY
-        yield from _convert(module, element, ARRAY if shape == UNKNOWN_STRUCTURE else shape, argument)
-
-
-def _is_plain(reading: Reading) -> bool:
-    """Whether a sequence reads as one spec: axis names, tuples of them, None."""
-    return reading.entries is not None and any(isinstance(entry, str | tuple) for entry in reading.entries)
-
-
-def _has_text(module: Module, element: ast.expr) -> bool:
-    reading = read(module, element)
-    return reading.kind is Kind.TEXT or (reading.is_sequence and not reading.holds_leaves and reading.entries != ())
+        shape = parts[index] if parts is not None and parts[index] != UNKNOWN_STRUCTURE else ARRAY
+        reading = read(module, element)
+        if shape.is_array and reading.is_sequence and _is_spec(reading) and not reading.axes:
+            yield _as_spec(module, Leaf(element, reading))  # (None, None) and () beside strings are specs like them
+        else:
+            yield from _convert(module, element, shape, argument)
 
 
 def _ambiguous(argument: ShardingArgument, reading: Reading) -> str:

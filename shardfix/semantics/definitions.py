@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Return
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
 
 
+@lru_cache(maxsize=256)
 def class_attributes(cls: ast.ClassDef) -> dict[str, list[tuple[ast.expr | None, ast.expr | None, ast.AST]]]:
     """What a class assigns to its attributes: value, annotation and place, in the class body and as ``self.name = ...``."""
     found: dict[str, list[tuple[ast.expr | None, ast.expr | None, ast.AST]]] = {}

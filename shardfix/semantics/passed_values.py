@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.definitions import FunctionNode, argument_for, default_of, direct_calls, name_uses
-from shardfix.semantics.readings import leaves
+from shardfix.semantics.readings import leaf_nodes
 from shardfix.semantics.values import Function
 
 if TYPE_CHECKING:
@@ -31,16 +31,17 @@ class PassedValue:
 def passed_values(module: Module, arguments: list[ShardingArgument]) -> Iterator[PassedValue]:
     """The defaults and the arguments of calls in view that JAX gets as they are."""
     done: set[ast.arg] = set()
+    placed = {node for item in arguments if item.certain for node in leaf_nodes(item.value)}
     open_: list[tuple[ShardingArgument, ast.expr]] = [(item, item.value) for item in arguments if item.certain]
     while open_:
         argument, value = open_.pop()
-        for leaf in leaves(module, value):
-            parameter = _parameter_behind(module, leaf.node)
+        for node in leaf_nodes(value):
+            parameter = _parameter_behind(module, node)
             if parameter is None or parameter[1] in done:
                 continue
             function, declared = parameter
             done.add(declared)
-            if not _only_placed(module, function, declared, arguments, set()):
+            if not _only_placed(module, function, declared, placed, set()):
                 continue
             default = default_of(function, declared)
             if default is not None:
@@ -91,20 +92,19 @@ def _calls_of(module: Module, function: FunctionNode) -> Iterator[tuple[ast.Call
 
 
 def _only_placed(
-    module: Module, function: FunctionNode, declared: ast.arg, arguments: list[ShardingArgument], active: set[ast.arg]
+    module: Module, function: FunctionNode, declared: ast.arg, placed: set[ast.expr], active: set[ast.arg]
 ) -> bool:
     """Whether a function hands a parameter to JAX as a sharding, and does nothing else with it but ask if it is None."""
     if declared in active:
         return True
     active = active | {declared}
-    placed = {leaf.node for item in arguments if item.certain for leaf in leaves(module, item.value)}
     uses = [
         node
         for node in ast.walk(function)
         if isinstance(node, ast.Name) and node.id == declared.arg and _is_bound_to(module, node, declared)
     ]
     return bool(uses) and all(
-        use in placed or _is_test(module, use) or _is_passed_on(module, use, arguments, active) for use in uses
+        use in placed or _is_test(module, use) or _is_passed_on(module, use, placed, active) for use in uses
     )
 
 
@@ -122,7 +122,7 @@ def _is_test(module: Module, use: ast.Name) -> bool:
     return False
 
 
-def _is_passed_on(module: Module, use: ast.Name, arguments: list[ShardingArgument], active: set[ast.arg]) -> bool:
+def _is_passed_on(module: Module, use: ast.Name, placed: set[ast.expr], active: set[ast.arg]) -> bool:
     parent = module.parent(use)
     call = module.parent(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or call.func is use:
@@ -134,5 +134,5 @@ def _is_passed_on(module: Module, use: ast.Name, arguments: list[ShardingArgumen
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     for declared in every:
         if argument_for(function, call, declared.arg) is use:
-            return _only_placed(module, function, declared, arguments, active)
+            return _only_placed(module, function, declared, placed, active)
     return False

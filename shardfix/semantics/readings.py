@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from shardfix.semantics.definitions import (
     argument_for,
@@ -31,7 +32,7 @@ from shardfix.semantics.values import Dict, JaxObject, Mesh, Sequence, Sharding,
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["Kind", "Leaf", "Reading", "leaves", "read", "substituted"]
+__all__ = ["Kind", "Leaf", "Reading", "leaf_nodes", "leaves", "read", "substituted"]
 
 Entry = str | None | tuple[str, ...] | EllipsisType
 MAX_DEPTH = 10
@@ -100,8 +101,21 @@ RIGHT = Reading(Kind.RIGHT)
 NONE = Reading(Kind.NONE)
 
 
+_READINGS: WeakKeyDictionary[Module, dict[ast.expr, Reading]] = WeakKeyDictionary()
+
+
 def read(module: Module, expression: ast.expr, depth: int = 0) -> Reading:
     """What ``expression`` gives where it stands."""
+    known = _READINGS.setdefault(module, {})
+    if expression not in known:
+        reading = _read(module, expression, depth)
+        if depth:
+            return reading  # it may have been cut short
+        known[expression] = reading
+    return known[expression]
+
+
+def _read(module: Module, expression: ast.expr, depth: int) -> Reading:
     match expression:
         case ast.Constant(value=str() as text):
             return Reading(Kind.TEXT, (text,))
@@ -554,16 +568,21 @@ class Leaf:
 
 def leaves(module: Module, expression: ast.expr) -> list[Leaf]:
     """The parts of conditional expressions and of ``and``/``or`` that may be the value of ``expression``."""
+    return [Leaf(node, read(module, node)) for node in leaf_nodes(expression)]
+
+
+def leaf_nodes(expression: ast.expr) -> list[ast.expr]:
+    """The expressions of :func:`leaves`."""
     match expression:
         case ast.IfExp(body=body, orelse=orelse):
-            return leaves(module, body) + leaves(module, orelse)
+            return leaf_nodes(body) + leaf_nodes(orelse)
         case ast.BoolOp(op=ast.Or(), values=values):
-            return [leaf for value in values for leaf in leaves(module, value)]
+            return [node for value in values for node in leaf_nodes(value)]
         case ast.BoolOp(op=ast.And(), values=values):
-            return leaves(module, values[-1])
+            return leaf_nodes(values[-1])
         case ast.NamedExpr():
             return []
-    return [Leaf(expression, read(module, expression))]
+    return [expression]
 
 
 def substituted(module: Module, expression: ast.expr, replacements: dict[ast.expr, str]) -> str:

@@ -69,7 +69,7 @@ class _Entry:
     """A finding through the passes."""
 
     finding: Finding
-    """As it was first seen."""
+    """As it was last seen before its repair."""
     place: tuple[int, int]
     """Its characters in the original text."""
     last_pass: int
@@ -156,6 +156,8 @@ class _Run:
         if same:
             entry = min(same, key=lambda entry: entry.place != place)
             entry.last_pass = number
+            if not entry.applied:
+                entry.finding = finding  # what is found now decides: another repair may have changed what is right
         else:
             entry = _Entry(finding, place, number)
             self.entries.append(entry)
@@ -172,7 +174,8 @@ class _Run:
         if not has(target, wanted.needs_jax):
             return f"the repair needs JAX {wanted.needs_jax}, and the code must run on {target}"
         allowed = self.settings.unsafe
-        if entry.safety is Safety.UNSAFE and not (allowed is True or (allowed and entry.finding.codemod in allowed)):
+        safety = Safety.UNSAFE if entry.demoted else wanted.safety
+        if safety is not Safety.SAFE and not (allowed is True or (allowed and entry.finding.codemod in allowed)):
             loss = "the repair would lose a comment" if entry.demoted else "the repair is unsafe"
             return f"{loss}; --unsafe applies it"
         return ""

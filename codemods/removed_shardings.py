@@ -43,7 +43,7 @@ business of `renames`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -190,7 +190,7 @@ class RemovedShardings(Codemod):
         rb"\bxmap|\bsoft_pmap\b|\bsharded_jit\b|\bPmapSharding\b|\bglobal_device_array\b|\bgda_serialization\b|\bshard_alike\b",
         rb"\bexperimental(?:\.maps\b| import (?:[^\n(]*|\([^)]*)\bmaps\b)",
         rb"\bpdot\b|\bxeinsum\b|\ball_gather_(?:reduced|start|done)\b|\bunreduced_psum|\bpreduced\b|\bpsend\b|\bprecv\b",
-        rb"\bDeviceLocalLayout\b|\bxla_pmap_p\b|\bpxla\b|\bglobal_arg_shapes\b",
+        rb"\bDeviceLocalLayout\b|\bdevice_local_layout\b|\bLayout\([^()\n]*\bsharding\s*=|\bxla_pmap_p\b|\bpxla\b|\bglobal_arg_shapes\b",
         rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?!pjit\b)[A-Z_]\w*",
         rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)get_array_mapping\b",
         rb"\bjax_(?:pmap_\w+|sharding_in_types|parallel_functions_output_gda|array|jit_pjit_api_merge)\b",
@@ -205,22 +205,40 @@ class RemovedShardings(Codemod):
                 entry = _entry(name.dotted)
                 if entry is not None and not module.is_compatibility_code(name.statement):
                     yield self._gone(name.alias, name.dotted, entry)
-        for dotted in sorted(module.used_names):
-            entry = _entry(dotted)
-            if entry is None:
-                continue
+        gone = {dotted: entry for dotted in sorted(module.used_names) if (entry := _entry(dotted)) is not None}
+        yield from self._modules(module, gone)
+        for dotted, entry in gone.items():
             for use in written_uses(module, dotted):
                 owner = use.value if isinstance(use, ast.Attribute) else None
                 if owner is None or any(map(_entry, module.resolve(owner))) or module.is_compatibility_code(use):
                     continue  # imported by name and reported there, or a part of what is reported already
                 yield self._gone(use, dotted, entry)
+        yield from self._layouts(module)
         yield from self._options(module)
         yield from self._global_arg_shapes(module)
+
+    def _modules(self, module: Module, gone: Mapping[str, Removed]) -> Iterator[Finding]:
+        """Imports of modules that are gone, where something keeps them from being dropped."""
+        for name in module.imports:
+            entry = next((entry for entry in REMOVED if entry.name == f"{name.dotted}.*" and not entry.kept), None)
+            if entry is None or module.is_compatibility_code(name.statement):
+                continue
+            if any(dotted.startswith(f"{name.dotted}.") for dotted in gone):
+                yield self._gone(name.alias, name.dotted, entry)
 
     def _gone(self, node: ast.AST, dotted: str, entry: Removed) -> Finding:
         fate = "is deprecated" if entry.deprecated_only else "is gone"
         since = f" since JAX {entry.removed}" if entry.removed else ""
         return self.finding(node, f"{dotted} {fate}{since}", reason=f"{entry.instead}; see {GUIDES[entry.guide]}")
+
+    def _layouts(self, module: Module) -> Iterator[Finding]:
+        """Layouts made with a sharding, which was the pair of both until JAX 0.7."""
+        for call in module.calls_to("jax.experimental.layout.Layout"):
+            if call.argument("sharding") is None and call.argument("device_local_layout") is None:
+                continue
+            if not call.is_partial and not module.is_compatibility_code(call.node):
+                message = "a layout with a sharding is called Format since JAX 0.7.0, and Layout the layout alone"
+                yield self.finding(call.node, message, reason="rename both at once; Format is there since JAX 0.6.2")
 
     def _options(self, module: Module) -> Iterator[Finding]:
         for call in module.calls_to("jax.config.update"):
@@ -252,7 +270,8 @@ class RemovedShardings(Codemod):
 @cache
 def _entry(dotted: str) -> Removed | None:
     """The entry for a name; None where it is there still, or moved and of ``renames``' concern."""
-    if not dotted.startswith("jax.") or dotted in _moved():
+    parts = dotted.split(".")
+    if parts[0] != "jax" or any(".".join(parts[:count]) in _moved() for count in range(2, len(parts) + 1)):
         return None
     return next((entry for entry in REMOVED if entry.covers(dotted)), None)
 

@@ -56,7 +56,7 @@ from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Edit, InsertStatement, Replace, SetArgument, Wrap, named
 from shardfix.semantics.mapping import calls_in_view, is_named_at_map, other_users
 from shardfix.semantics.outputs import Output, Path, locate, map_call, outputs, path_text, specs_node
-from shardfix.semantics.values import Array, MapSite, Rank, Spec, as_array, is_number
+from shardfix.semantics.values import OUTER, Array, MapSite, Rank, Spec, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 from shardfix.settings import Rank0Style
 
@@ -366,7 +366,7 @@ def _is_replicated(fault: _Fault) -> bool:
         if is_number(output.value):
             return False
         array = as_array(output.value)
-        if array.varying.at_most is None or array.varying.at_most or not axes <= array.reduced:
+        if array.varying.at_most is None or array.varying.at_most - {OUTER} or not axes <= array.reduced:
             return False
     return True
 

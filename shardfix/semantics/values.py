@@ -366,6 +366,8 @@ class MapSite:
     out_specs: Value = UNKNOWN
     axis_names: frozenset[str] | None = None
     """The manual axes; None where unknown."""
+    whole: bool = False
+    """Whether certainly all axes of the mesh are manual, so that no other map is around this one."""
     checked: bool | None = None
     """Whether replication is checked (``check_vma``, ``check_rep``); None where unknown."""
 

@@ -9,14 +9,17 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy
 
+from shardfix.semantics.interpreter import MapRun
 from shardfix.semantics.module import Module
 from shardfix.semantics.project import Project
 from shardfix.semantics.values import (
+    OUTER,
     Array,
     Constant,
     Dict,
@@ -223,10 +226,11 @@ def judge_values(program: Program) -> tuple[int, list[str]]:
     wrong: list[str] = []
     compared = 0
     found = run(program)
-    for place, value, called in analysed(program):
+    for analysed in analyse(program):
+        place = place_of(analysed)
         outputs = found.get(place, [])
-        leaves = known_leaves(value)
-        if not called or len(outputs) != 1 or len(leaves) != len(outputs[0]):
+        leaves = known_leaves(analysed.result)
+        if analysed.arguments is None or len(outputs) != 1 or len(leaves) != len(outputs[0]):
             continue
         for position, (leaf, differing) in enumerate(zip(leaves, outputs[0], strict=True)):
             most = as_array(leaf).varying.at_most
@@ -257,48 +261,53 @@ def judge(program: Program) -> Count:
     typed = traced if program.checked else trace(program, check=True)
     if traced.error is not None:
         count.rejections[f"{type(traced.error).__name__}: {str(traced.error)[:120]}"] += 1
-    for place, value, called in analysed(program):
+    for run in analyse(program):
+        place = place_of(run)
         outputs = traced.outputs.get(place, [])
         if not outputs:
             count.unjudged += 1
             continue
         count.maps += 1
-        count.contradictions += disagreement(place, value, outputs, called, program.checked, program.checked)
+        count.contradictions += disagreement(run, outputs, program.checked, program.checked)
         if not program.checked:
             count.untyped += place not in typed.outputs
-            count.contradictions += disagreement(place, value, typed.outputs.get(place, []), called, True, False)
-        if called:
-            tally(value, outputs[0], count)
+            count.contradictions += disagreement(run, typed.outputs.get(place, []), True, False)
+        if run.arguments is not None:
+            tally(run.result, outputs[0], count)
     return count
 
 
-def disagreement(
-    place: Place, value: Value, outputs: list[Any], called: bool, varying: bool, checked: bool
-) -> list[str]:
+def disagreement(run: MapRun, outputs: list[Any], varying: bool, checked: bool) -> list[str]:
     """What JAX contradicts: for the run of one call, of each of its outputs; for the run at the map, of any."""
-    problems = [list(contradictions(value, output, varying, checked)) for output in outputs]
-    wrong = (min if called else max)(problems, key=len, default=[])
-    return [f"{place[0]}:{place[1]} {problem}" for problem in wrong]
+    manual = run.site.axis_names
+    problems = [list(contradictions(run.result, output, varying, checked, manual)) for output in outputs]
+    wrong = (max if run.arguments is None else min)(problems, key=len, default=[])
+    return [f"{Path(run.site.module.path).name}:{run.site.call.lineno} {problem}" for problem in wrong]
 
 
-def analysed(program: Program) -> Iterator[tuple[Place, Value, bool]]:
-    """What the analysis says of each run of a map: its place, the outputs, and whether it is of one call only."""
+def analyse(program: Program) -> list[MapRun]:
+    """The runs of maps that the analysis comes to."""
     sources = {f"{FOLDER}/{name}": text for name, text in program.files}
     project = Project(files=tuple(sources), sources=sources)
     module = project.module_at(f"{FOLDER}/main.py")
     assert isinstance(module, Module)
-    for run in module.trace.maps:
-        yield (run.site.module.path, run.site.call.lineno), run.result, run.arguments is not None
+    return module.trace.maps
 
 
-def contradictions(value: Value, output: Any, varying: bool, checked: bool, path: str = "output") -> Iterator[str]:
+def place_of(run: MapRun) -> Place:
+    return run.site.module.path, run.site.call.lineno
+
+
+def contradictions(
+    value: Value, output: Any, varying: bool, checked: bool, manual: frozenset[str] | None, path: str = "output"
+) -> Iterator[str]:
     """Where what is known of a value does not hold of what JAX gave. ``varying``: whether JAX's types say what varies."""
     match value:
         case Unknown():
             return
         case Tree(leaf=leaf):
             for item in jax.tree.leaves(output):
-                yield from contradictions(leaf, item, varying, checked, path)
+                yield from contradictions(leaf, item, varying, checked, manual, path)
             return
         case Constant(value=None):
             if output is not None:
@@ -312,7 +321,7 @@ def contradictions(value: Value, output: Any, varying: bool, checked: bool, path
             else:
                 for position, item in enumerate(output):
                     known = value.rest if items is None else items[position]
-                    yield from contradictions(known, item, varying, checked, f"{path}[{position}]")
+                    yield from contradictions(known, item, varying, checked, manual, f"{path}[{position}]")
             return
         case Dict():
             if not isinstance(output, dict):
@@ -324,14 +333,14 @@ def contradictions(value: Value, output: Any, varying: bool, checked: bool, path
                 if key not in output:
                     yield f"{path}: key {key!r} is claimed, {list(output)} are true"
                 else:
-                    yield from contradictions(known, output[key], varying, checked, f"{path}[{key!r}]")
+                    yield from contradictions(known, output[key], varying, checked, manual, f"{path}[{key!r}]")
             return
         case Instance():
             for name, known in value.attributes:
                 if not hasattr(output, name):
                     yield f"{path}: attribute {name} is claimed, {output} is true"
                 else:
-                    yield from contradictions(known, getattr(output, name), varying, checked, f"{path}.{name}")
+                    yield from contradictions(known, getattr(output, name), varying, checked, manual, f"{path}.{name}")
             return
     if isinstance(value, Array) or is_number(value):
         if not isinstance(output, Leaf):
@@ -341,8 +350,11 @@ def contradictions(value: Value, output: Any, varying: bool, checked: bool, path
         if output.rank < array.rank.low or (array.rank.high is not None and output.rank > array.rank.high):
             yield f"{path}: {array.rank} is claimed, {output.rank} is true"
         if varying:
-            if array.varying.at_most is not None and not output.varying <= array.varying.at_most:
-                yield f"{path}: varying over at most {sorted(array.varying.at_most)} is claimed, {sorted(output.varying)} is true"
+            most = array.varying.at_most
+            if most is not None and OUTER in most and manual is not None:
+                most |= output.varying - manual  # axes of maps around this one
+            if most is not None and not output.varying <= most:
+                yield f"{path}: varying over at most {sorted(most)} is claimed, {sorted(output.varying)} is true"
             if checked and not array.varying.at_least <= output.varying:
                 yield f"{path}: varying over at least {sorted(array.varying.at_least)} is claimed, {sorted(output.varying)} is true"
             if checked and array.reduced & output.varying:

@@ -17,9 +17,7 @@ from shardfix.semantics.interpreter import jax_calls
 from shardfix.semantics.interpreter.maps import call_mapped
 from shardfix.semantics.interpreter.mutation import (
     changed_by_method,
-    held,
     of_its_kind,
-    substituted,
     with_attribute,
     with_item,
 )
@@ -314,6 +312,8 @@ class Interpreter:
                 return self._exported(other, name) if other is not None else UNKNOWN
             case Instance():
                 known = owner.get(name)
+                if known is None and name in ("_replace", "_asdict") and record_fields(owner.cls) is not None:
+                    return BoundMethod(owner, name)
                 return known if known is not None else self._class_attribute(owner.cls, name, owner)
             case Class():
                 return self._class_attribute(owner, name, None)
@@ -380,8 +380,8 @@ class Interpreter:
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Value:
         owner = self.evaluate(node.value, environment)
         if isinstance(owner, BoundMethod):
-            indexed = replace(owner, owner=leaf_of(owner.owner))
-            return index(indexed, self._index(node.slice, environment)) or UNKNOWN
+            updated = BoundMethod(leaf_of(owner.owner), owner.name)
+            return index(updated, self._index(node.slice, environment)) or UNKNOWN
         key = self.evaluate(node.slice, environment) if not isinstance(node.slice, ast.Slice) else UNKNOWN
         match owner:
             case Sequence():
@@ -433,8 +433,8 @@ class Interpreter:
             return replace(owner, items=owner.items[slice(*parts)])
         return Sequence(None, owner.kind, join_all(owner.items) if owner.items else UNKNOWN)
 
-    def _sequence(self, node: ast.Tuple | ast.List, environment: Environment) -> Value:
-        kind = "tuple" if isinstance(node, ast.Tuple) else "list"
+    def _sequence(self, node: ast.Tuple | ast.List | ast.Set, environment: Environment) -> Value:
+        kind = "tuple" if isinstance(node, ast.Tuple) else "list" if isinstance(node, ast.List) else "set"
         items: list[Value] = []
         exact = True
         for element in node.elts:
@@ -1017,20 +1017,20 @@ class Interpreter:
         it may not, nothing is known of the container from here on, for it is not followed any further there.
         """
         perhaps = of_its_kind(old)
-        seen: set[int] = set()
         certain = True
-        for frame in (environment, *reversed(self._frames)):
-            if frame is not environment or not self._frames or frame is self._frames[-1]:
-                certain = certain and not frame.open_expressions
-            around: Environment | None = frame
-            while around is not None and id(around) not in seen:
-                seen.add(id(around))
-                sure = certain and (around is frame) and frame in self._frames
-                for name, value in around.variables.items():
-                    if held(value, old):
-                        around.variables[name] = substituted(value, old, new if sure else perhaps)
-                around = around.parent
+        seen: set[int] = set()
+        for frame in reversed(self._frames):
+            certain = certain and not frame.open_expressions
+            frame.replace_value(old, new if certain else perhaps)
+            seen.add(id(frame))
             certain = certain and frame.is_certain
+        for start in (environment, *self._frames):
+            around: Environment | None = start
+            while around is not None:
+                if id(around) not in seen:
+                    around.replace_value(old, perhaps)
+                    seen.add(id(around))
+                around = around.parent
 
     def _augment(self, node: ast.AugAssign, environment: Environment) -> None:
         load = copy(node.target)
@@ -1229,6 +1229,7 @@ _EXPRESSIONS: dict[type, Any] = {
     ast.Subscript: Interpreter._subscript,
     ast.Tuple: Interpreter._sequence,
     ast.List: Interpreter._sequence,
+    ast.Set: Interpreter._sequence,
     ast.Dict: Interpreter._dict,
     ast.BinOp: Interpreter._binary,
     ast.UnaryOp: Interpreter._unary,

@@ -10,6 +10,7 @@ from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter import control_flow, python_calls, shardings, trees
 from shardfix.semantics.interpreter.maps import evaluate_map
 from shardfix.semantics.interpreter.names import MAPS, SAME_VALUE, SHARDING_KEYWORDS, TRANSFORMS, canonical
+from shardfix.semantics.interpreter.records import record_fields
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Environment, Evaluation
 from shardfix.semantics.interpreter.trees import array_leaf, leaf_of
@@ -19,6 +20,7 @@ from shardfix.semantics.values import (
     Constant,
     Dict,
     Function,
+    Instance,
     JaxObject,
     Mapped,
     Number,
@@ -110,6 +112,11 @@ def value_method(
         case Dict(), "get" if arguments and isinstance(arguments[0], Text):
             known = owner.get(arguments[0].value)
             return known if known is not None else UNKNOWN
+        case Instance(), "_replace" if exact and not arguments:
+            return Instance(owner.cls, tuple((dict(owner.attributes) | dict(keywords)).items()))
+        case Instance(), "_asdict":
+            fields = record_fields(owner.cls) or []
+            return Dict(tuple((name, owner.get(name) or UNKNOWN) for name, _ in fields))
         case Text(), "join" | "format" | "lower" | "upper" | "strip" | "replace" | "removeprefix" | "removesuffix":
             return Text()
         case Text(), _:

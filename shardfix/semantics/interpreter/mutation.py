@@ -1,8 +1,4 @@
-"""Containers that are changed in place: what a change leaves of them, and the values that hold them.
-
-Values are immutable; a list that grows is a new value that takes the place of the old one wherever that is held.
-Two names of one list hold the same Python object, so that identity tells aliases apart from equals.
-"""
+"""Containers that are changed in place: what a change leaves of them."""
 
 from __future__ import annotations
 
@@ -12,11 +8,9 @@ from dataclasses import replace
 from shardfix.semantics.interpreter.trees import iterated
 from shardfix.semantics.values import (
     UNKNOWN,
-    BoundMethod,
     Constant,
     Dict,
     Instance,
-    Partial,
     Sequence,
     Text,
     Value,
@@ -26,57 +20,6 @@ from shardfix.semantics.values import (
 
 LONGEST = 64
 """Items of a list that are kept apart."""
-DEEPEST = 4
-"""Containers inside containers that are looked into."""
-
-
-def held(value: Value, part: Value, depth: int = 0) -> bool:
-    """Whether ``part``, the very object, is in ``value``."""
-    if value is part:
-        return True
-    return depth < DEEPEST and any(held(inner, part, depth + 1) for inner in _inner(value))
-
-
-def _inner(value: Value) -> tuple[Value, ...]:
-    match value:
-        case Sequence():
-            return value.items if value.items is not None else (value.rest,)
-        case Dict():
-            return tuple(item for _, item in value.items)
-        case Instance():
-            return tuple(item for _, item in value.attributes)
-        case BoundMethod():
-            return (value.owner,)
-        case Partial():
-            return (value.function, *value.arguments, *(item for _, item in value.keywords))
-    return ()
-
-
-def substituted(value: Value, part: Value, new: Value) -> Value:
-    """``value`` with ``new`` in the place of ``part``, the very object."""
-    if value is part:
-        return new
-    if not held(value, part):
-        return value
-
-    def inner(item: Value) -> Value:
-        return substituted(item, part, new)
-
-    match value:
-        case Sequence(items=None):
-            return replace(value, rest=join(value.rest, inner(value.rest)))
-        case Sequence(items=tuple() as items):
-            return replace(value, items=tuple(map(inner, items)))
-        case Dict():
-            return replace(value, items=tuple((key, inner(item)) for key, item in value.items))
-        case Instance():
-            return replace(value, attributes=tuple((name, inner(item)) for name, item in value.attributes))
-        case BoundMethod():
-            return replace(value, owner=inner(value.owner))
-        case Partial():
-            keywords = tuple((name, inner(item)) for name, item in value.keywords)
-            return Partial(inner(value.function), tuple(map(inner, value.arguments)), keywords)
-    return UNKNOWN
 
 
 def of_its_kind(container: Value) -> Value:

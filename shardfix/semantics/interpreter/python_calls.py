@@ -62,6 +62,8 @@ def _tuple_or_list(call: SpecialCall) -> Value:
             return replace(known, kind=kind)
         case Spec(entries=tuple() as entries) if ... not in entries:
             return Sequence(tuple(_from_entry(entry) for entry in entries), kind)
+        case Dict(complete=True) as known if kind in ("tuple", "list"):
+            return Sequence(tuple(Text(key) if isinstance(key, str) else Constant(key) for key, _ in known.items), kind)
         case Array() | Tree() | Dict() as known:
             return Sequence(None, kind, iterated(known))
     return Sequence(None, kind)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.interpreter.aliases import held, substituted
 from shardfix.semantics.values import UNKNOWN, Function, MapSite, Value
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class Environment:
     """Whether the function may have returned before the statement that is being run."""
     kept: bool = False
     """Whether its module keeps it for good, so that what is found of its names may be remembered."""
+
+    def replace_value(self, old: Value, new: Value) -> None:
+        """Let ``new`` stand for ``old``, the very object, in all variables."""
+        for name, value in self.variables.items():
+            if held(value, old):
+                self.variables[name] = substituted(value, old, new)
 
     @property
     def is_certain(self) -> bool:

@@ -313,9 +313,9 @@ class JaxObject(Value):
 
 @dataclass(frozen=True)
 class ModuleValue(Value):
-    """A module, by its dotted name."""
+    """A module of the project, by its path."""
 
-    dotted: str
+    path: str
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -234,19 +235,32 @@ class Interpreter:
         return UNKNOWN
 
     def _imported(self, module: Module, dotted: str) -> Value:
-        names = module._resolve_dotted(dotted)
-        if len(names) == 1:
-            name = next(iter(names))
-            if name.startswith("."):
-                return ModuleValue(name) if module.project.find(name, module.path) else UNKNOWN
-            return JaxObject(name)
         base, _, name = dotted.rpartition(".")
         if dotted.startswith(".") and not base.strip("."):
             base = dotted[: len(dotted) - len(name)]
         other = module.project.module(base, module.path) if base else None
-        if other is None or other is module:
+        if other is not None and other is not module:
+            exported = self._exported(other, name)
+            if exported != UNKNOWN:
+                return exported
+        names = module._resolve_dotted(dotted)
+        if len(names) != 1:
             return UNKNOWN
-        return self._exported(other, name)
+        resolved = next(iter(names))
+        path = module.project.find(dotted, module.path) if resolved == dotted else None
+        if path is not None:
+            return ModuleValue(path)
+        return UNKNOWN if resolved.startswith(".") else JaxObject(resolved)
+
+    def _member(self, module: Module | None, name: str) -> Value:
+        """An attribute of a module of the project: a name of its, or a module inside the package."""
+        if module is None:
+            return UNKNOWN
+        exported = self._exported(module, name)
+        if exported == UNKNOWN and os.path.basename(module.path) == "__init__.py":
+            path = module.project.find(f".{name}", module.path)
+            return UNKNOWN if path is None else ModuleValue(path)
+        return exported
 
     def _exported(self, module: Module, name: str) -> Value:
         if name in module.module_scope.bindings:
@@ -305,11 +319,9 @@ class Interpreter:
                 names = environment.module._resolve_member(dotted, name)
                 if names == {f"{dotted}.{name}"}:
                     return JaxObject(f"{dotted}.{name}")
-                other = environment.module.project.module(dotted, environment.module.path)
-                return self._exported(other, name) if other is not None else UNKNOWN
-            case ModuleValue(dotted=dotted):
-                other = environment.module.project.module(dotted, environment.module.path)
-                return self._exported(other, name) if other is not None else UNKNOWN
+                return self._member(environment.module.project.module(dotted, environment.module.path), name)
+            case ModuleValue(path=path):
+                return self._member(environment.module.project.module_at(path), name)
             case Instance():
                 known = owner.get(name)
                 if known is None and name in ("_replace", "_asdict") and record_fields(owner.cls) is not None:
@@ -404,6 +416,8 @@ class Interpreter:
                     index(owner.leaf, self._index(node.slice, environment)) or Array(varying=owner.leaf.varying)
                 )
                 return Tree(as_array(join(indexed, owner.leaf)))
+            case Instance() if isinstance(key, Constant) and isinstance(key.value, int):
+                return _element(owner, key.value)
             case Spec(entries=tuple() as entries) if isinstance(key, Constant) and isinstance(key.value, int):
                 if -len(entries) <= key.value < len(entries) and entries[key.value] is not ...:
                     return _entry_value(entries[key.value])

@@ -150,7 +150,10 @@ def context_of(module: Module, node: ast.expr) -> str:
     """
     parent = module.parent(node)
     if isinstance(parent, ast.expr):
-        code = ast.unparse(_with_hole(parent, node))
+        around = _with_hole(parent, node)
+        if isinstance(around, ast.Tuple) and any(isinstance(item, ast.Slice) for item in around.elts):
+            return ast.unparse(ast.Subscript(ast.Name("x", ast.Load()), around, ast.Load()))
+        code = ast.unparse(around)
         if isinstance(parent, ast.Starred):
             return f"f({code})"
         return f"x[{code}]" if isinstance(parent, ast.Slice) else code

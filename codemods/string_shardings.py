@@ -308,6 +308,8 @@ def _holds_text(module: Module, node: ast.expr, reading: Reading) -> bool:
     """Whether a string is certainly in a tuple or list, or in one inside it."""
     if isinstance(node, ast.Tuple | ast.List):
         return any(_holds_text(module, element, read(module, element)) for element in node.elts)
+    if isinstance(node, ast.Dict):
+        return any(_holds_text(module, value, read(module, value)) for value in node.values)
     if reading.kind is Kind.TEXT:
         return not reading.optional
     return reading.is_sequence and any(isinstance(entry, str | tuple) for entry in reading.entries or ())

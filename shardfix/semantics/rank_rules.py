@@ -30,8 +30,8 @@ from shardfix.semantics.rules.collectives import COLLECTIVES
 from shardfix.semantics.rules.library import RULES
 from shardfix.semantics.values import (
     ANY_RANK,
-    INVARIANT,
     UNKNOWN,
+    UNKNOWN_VARYING,
     Array,
     BoundMethod,
     Constant,
@@ -57,8 +57,6 @@ class Row:
     roles: tuple[str | int, ...]
     carried: tuple[str, ...]
     """Parameters whose mesh axes the result certainly varies over."""
-    invariant: bool
-    """Whether the result varies over no mesh axis, whatever the arguments."""
     arrays_only: bool = False
     """Whether a tuple or list is no array here, but several operands (or an error): so in ``jax.lax``."""
 
@@ -85,7 +83,7 @@ _RULE = re.compile(r"(\w+)\((.*)\)(?: carries (.*))?")
 
 def parse_row(rule: str, parameters: str) -> Row:
     """A row from its text: ``take(a, indices, axis)``. The result varies over what the roles vary over, or over what
-    follows ``carries`` does; ``carries none`` leaves it open and ``carries never`` says that it never varies."""
+    follows ``carries`` does; ``carries none`` leaves it open."""
     match = _RULE.fullmatch(rule)
     if match is None:
         raise ValueError(f"not a rule: {rule!r}")
@@ -93,8 +91,7 @@ def parse_row(rule: str, parameters: str) -> Row:
     carried = (
         _names(match[3]) if match[3] else tuple(role for role in roles if isinstance(role, str) and role not in STATIC)
     )
-    never = carried == ("never",)
-    return Row(Parameters.parse(parameters), match[1], roles, () if never or carried == ("none",) else carried, never)
+    return Row(Parameters.parse(parameters), match[1], roles, () if carried == ("none",) else carried)
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -177,13 +174,19 @@ def apply(
     result = RULES[found.rule](bound, *found.roles)
     if found.rule == "same_pytree":
         return result
-    varying = INVARIANT if found.invariant else bound.varying(found.carried)
+    varying = bound.varying(found.carried)
     return _finished(result, varying, _reduced((*bound.given.values(), *bound.variadic), varying))
 
 
 def _finished(result: Value, varying: Varying, reduced: frozenset[str]) -> Value:
-    """The arrays of a rule's result, with what they vary over."""
-    return map_leaves(lambda leaf: Array(leaf.rank, varying, reduced) if isinstance(leaf, Array) else leaf, result)
+    """The arrays of a rule's result, with what they vary over unless the rule has said it."""
+
+    def finished(leaf: Value) -> Value:
+        if not isinstance(leaf, Array):
+            return leaf
+        return Array(leaf.rank, varying if leaf.varying == UNKNOWN_VARYING else leaf.varying, reduced)
+
+    return map_leaves(finished, result)
 
 
 def _reduced(values: Sequence_[Value], varying: Varying) -> frozenset[str]:

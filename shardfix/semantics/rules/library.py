@@ -20,6 +20,7 @@ from shardfix.semantics.rules.arguments import (
     length_of,
     over,
     rank_of,
+    varying_of,
 )
 from shardfix.semantics.values import (
     ANY_RANK,
@@ -47,7 +48,7 @@ def rule(function: Rule) -> Rule:
 
 
 def array(rank: Rank) -> Array:
-    """An array of that rank; what it varies over is filled in later."""
+    """An array of that rank; what it varies over is filled in later where no rule says it."""
     return Array(rank)
 
 
@@ -151,7 +152,7 @@ def at_least_parameter(bound: Bound, name: str, lowest: str) -> Value:
 def atleast_each(bound: Bound, lowest: int, names: str) -> Value:
     """One array raised to ``lowest``, or a tuple of them, in older JAX a list."""
     values = bound.all(names)
-    raised = [array(rank_of(value).broadcast(Rank.exactly(lowest))) for value in values]
+    raised = [Array(rank_of(value).broadcast(Rank.exactly(lowest)), varying_of(value)) for value in values]
     if not bound.exact:
         return UNKNOWN
     return raised[0] if len(raised) == 1 else Sequence(tuple(raised))
@@ -169,9 +170,14 @@ def rank_given(bound: Bound, name: str) -> Value:
 
 def reduced(rank: Rank, axis: Value, keepdims: bool | None) -> Rank:
     """The rank after a reduction over ``axis``; None means all axes."""
+    return _without(rank, rank, axis, keepdims)
+
+
+def _without(rank: Rank, own: Rank, axis: Value, keepdims: bool | None) -> Rank:
+    """``rank`` less the axes that ``axis`` names, or with None as many as ``own``."""
     removed = axes_removed(axis)
     if removed is None:
-        result = Rank.exactly(0)
+        result = Rank.exactly(0) if rank == own else over(lambda all_, gone: max(0, all_ - gone), rank, own)
     elif removed.exact is None:
         result = Rank(0, rank.high)
     else:
@@ -183,10 +189,11 @@ def reduced(rank: Rank, axis: Value, keepdims: bool | None) -> Rank:
 
 @rule
 def reduction(bound: Bound, name: str, axis: str, keepdims: str | None = None, where: str | None = None) -> Value:
-    """One axis, some, or with None all are reduced; ``keepdims`` keeps them. A mask is broadcast with the array."""
+    """One axis, some, or with None all are reduced; ``keepdims`` keeps them. A mask of higher rank adds its axes."""
     keep = boolean(bound.get(keepdims)) if keepdims is not None else False
-    rank = broadcast_rank(bound, (name,) if where is None else (name, where))
-    return array(reduced(rank, bound.get(axis), keep))
+    own = rank_of(bound.get(name))
+    rank = own if where is None else broadcast_rank(bound, (name, where))
+    return array(_without(rank, own, bound.get(axis), keep))
 
 
 @rule
@@ -206,8 +213,22 @@ def reduction_of_trailing(bound: Bound, name: str, count: int, keepdims: str) ->
 @rule
 def quantile(bound: Bound, name: str, q: str, axis: str, keepdims: str) -> Value:
     """A reduction, with the axes of ``q`` in front."""
-    rank = reduced(rank_of(bound.get(name)), bound.get(axis), boolean(bound.get(keepdims)))
+    rank = _kept_at_least_one(bound, name, axis, keepdims)
     return array(over(lambda left, right: left + right, rank, rank_of(bound.get(q))))
+
+
+@rule
+def median(bound: Bound, name: str, axis: str, keepdims: str) -> Value:
+    """A reduction; ``keepdims`` makes a scalar a vector."""
+    return array(_kept_at_least_one(bound, name, axis, keepdims))
+
+
+def _kept_at_least_one(bound: Bound, name: str, axis: str, keepdims: str) -> Rank:
+    rank, along, keep = rank_of(bound.get(name)), bound.get(axis), boolean(bound.get(keepdims))
+    kept = rank.broadcast(Rank.exactly(1))
+    if keep is None:
+        return reduced(rank, along, False).join(kept)
+    return kept if keep else reduced(rank, along, False)
 
 
 @rule
@@ -293,9 +314,12 @@ def collapse(bound: Bound, name: str, start: str, stop: str) -> Value:
     first, last = bound.get(start), bound.get(stop)
     exact, begin = rank.exact, integer(first)
     end = exact if is_none(last) is True else integer(last)
+    beyond = array(Rank(0, None if rank.high is None else rank.high + 3))
     if exact is None or begin is None or end is None:
-        return array(Rank(0, None if rank.high is None else rank.high + 1))
+        return beyond
     begin, end = (index + exact if index < 0 else index for index in (begin, end))
+    if not 0 <= begin < end <= exact:
+        return beyond
     return array(Rank.exactly(exact - (end - begin) + 1))
 
 
@@ -376,13 +400,6 @@ def matvec(bound: Bound, matrix: str, vector: str) -> Value:
 def polynomial(bound: Bound, coefficients: str, name: str) -> Value:
     """Coefficients along one axis, the others broadcast with the points."""
     return array(over(lambda a, b: max(a - 1, b) if a else None, *_ranks(bound, coefficients, name)))
-
-
-@rule
-def solve(bound: Bound, matrix: str, right: str) -> Value:
-    """``a x = b``: a vector, or matrices with leading axes broadcast."""
-    return array(over(lambda a, b: (max(a - 1, 1) if b == 1 else max(a, b)) if a > 1 and b else None,
-                      *_ranks(bound, matrix, right)))  # fmt: skip
 
 
 @rule
@@ -484,18 +501,52 @@ def items_at_least(bound: Bound, name: str, lowest: int) -> Value:
     return array(result)
 
 
-@rule
-def items_broadcast(bound: Bound, *names: str) -> Value:
-    """The arrays in sequences, and arguments beside them, broadcast together."""
+def _items_broadcast(value: Value) -> Rank:
+    """The rank of the arrays in a sequence, broadcast together."""
+    ranks = [rank_of(item) for item in items_of(value) or ()] or [item_rank(value)]
     result = Rank.exactly(0)
-    for name in names:
-        value = bound.get(name)
-        if not isinstance(value, Sequence | Array) and not is_scalar(value):
-            return array(ANY_RANK)
-        inner = [rank_of(item) for item in items_of(value) or ()] or [item_rank(value)]
-        for rank in inner if isinstance(value, Sequence) else [rank_of(value)]:
-            result = result.broadcast(rank)
-    return array(result)
+    for rank in ranks:
+        result = result.broadcast(rank)
+    return result
+
+
+@rule
+def select(bound: Bound, conditions: str, choices: str, default: str) -> Value:
+    """``jnp.select``: the arrays in two sequences and a default, broadcast together."""
+    inner = _items_broadcast(bound.get(conditions)).broadcast(_items_broadcast(bound.get(choices)))
+    return array(inner.broadcast(rank_of(bound.get(default))))
+
+
+@rule
+def choose(bound: Bound, name: str, choices: str) -> Value:
+    """``jnp.choose``: an array and those in a sequence, broadcast together."""
+    return array(rank_of(bound.get(name)).broadcast(_items_broadcast(bound.get(choices))))
+
+
+@rule
+def block(bound: Bound, name: str) -> Value:
+    """Nested lists of arrays: as many axes as the lists are deep, or as an array in them has."""
+    return array(_block_rank(bound.get(name)))
+
+
+def _block_rank(value: Value) -> Rank:
+    items = items_of(value)
+    if items is None:
+        return Rank(1, None) if isinstance(value, Sequence) else rank_of(value)
+    depth = _depth(value)
+    result = Rank.exactly(depth) if depth is not None else Rank(1, None)
+    for item in items:
+        result = result.broadcast(_block_rank(item))
+    return result
+
+
+def _depth(value: Value) -> int | None:
+    """How deep the lists are nested; None where that is not known."""
+    if not isinstance(value, Sequence):
+        return 0 if isinstance(value, Array) or is_scalar(value) else None
+    items = items_of(value)
+    inner = _depth(items[0]) if items else None
+    return None if inner is None else inner + 1
 
 
 @rule
@@ -595,13 +646,15 @@ def svd(bound: Bound, name: str, compute_uv: str) -> Value:
 
 @rule
 def qr(bound: Bound, name: str, mode: str) -> Value:
-    """Two factors; one for the mode ``r``."""
+    """Two factors; one for the mode ``r``, for ``raw`` the reflectors and their scales."""
     rank = rank_of(bound.get(name))
     match bound.get(mode):
         case Text(value="r"):
             return array(rank)
         case Text(value="reduced" | "complete" | "full" | "economic"):
             return arrays(rank, rank)
+        case Text(value="raw"):
+            return arrays(rank, rank.plus(-1))
     return UNKNOWN
 
 

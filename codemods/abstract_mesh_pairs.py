@@ -75,6 +75,8 @@ class AbstractMeshPairs(Codemod):
                 continue
             if call.has_hidden_arguments or module.is_compatibility_code(call.node):
                 continue
+            if module.resolve(call.function) != {call.dotted}:
+                continue  # one of several functions, by the JAX that there is
             message = f"pairs of name and size make no AbstractMesh since JAX {self.removed}: sizes and names are two arguments"
             edits = _edits(module, call, pairs)
             if edits is None:

@@ -65,7 +65,7 @@ class JitDevice(Codemod):
                     continue
                 if isinstance(argument.value, ast.Constant) and argument.value.value is None:
                     continue
-                if module.is_compatibility_code(call.node):
+                if module.is_compatibility_code(call.node) or module.resolve(call.function) != {"jax.jit"}:
                     continue
                 reported.add(argument.value)  # the arguments of a partial are those of its calls too
                 where = module.text(argument.value)

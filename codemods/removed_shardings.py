@@ -236,7 +236,9 @@ class RemovedShardings(Codemod):
         for call in module.calls_to("jax.experimental.layout.Layout"):
             if call.argument("sharding") is None and call.argument("device_local_layout") is None:
                 continue
-            if not call.is_partial and not module.is_compatibility_code(call.node):
+            if module.resolve(call.function) != {call.dotted} or call.is_partial:
+                continue
+            if not module.is_compatibility_code(call.node):
                 message = "a layout with a sharding is called Format since JAX 0.7.0, and Layout the layout alone"
                 yield self.finding(call.node, message, reason="rename both at once; Format is there since JAX 0.6.2")
 

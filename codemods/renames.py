@@ -326,6 +326,8 @@ class Renames(Codemod):
             argument = call.argument(row.old)
             if argument is None or argument.name is None or module.is_compatibility_code(call.node):
                 continue
+            if not module.resolve(call.function) <= set(row.of):
+                continue  # one of several functions, by the JAX that there is
             if isinstance(argument.owner, ast.Call) and not argument.direct and argument.owner is not call.node:
                 continue  # reported where it is written
             what = f"the argument {row.old}= of {call.dotted} {row.fate}"

@@ -385,7 +385,7 @@ def _without_brackets(text: str) -> str:
     """The entries of a tuple or list display as arguments of a call."""
     if text[:1] in "([" and text[-1:] in ")]":
         inner = text[1:-1]
-        return inner if "\n" in inner else inner.strip().removesuffix(",").rstrip()
+        return inner if "\n" in inner or "\r" in inner else inner.strip().removesuffix(",").rstrip()
     return text
 
 

@@ -95,7 +95,7 @@ from shardfix.semantics.placement import unplaced_argument
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Argument, Call
-    from shardfix.semantics.module import Module
+    from shardfix.semantics.module import ImportedName, Module
 
 __all__ = ["ExperimentalShardMap"]
 
@@ -171,7 +171,7 @@ class ExperimentalShardMap(Codemod):
         else:
             edits = [Replace(Range.of(use), named(NEW)) for use in flow.spelled] + edits
             if flow.imported is not None:
-                edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+                edits.append(_without_import(module, flow, flow.imported))
             if flow.loads is not None:
                 edits.append(RemoveStatement(Range.of(flow.loads.statement)))
         explicit = next((reason for call in flow.calls if (reason := _explicit_mesh(module, call))), "")
@@ -423,6 +423,17 @@ def _why_import_stays(module: Module, flow: Flow) -> str:
     if users:
         return f"{users[0]} takes it from here, and calls it with the old signature"
     return ""
+
+
+def _without_import(module: Module, flow: Flow, imported: ImportedName) -> Edit:
+    """The edit that takes away the import of the function's module."""
+    at = Range.of(imported.statement)
+    bindings = module.scope_of(imported.statement).bindings.get(imported.bound, ())
+    if len(bindings) > 1 and len(imported.statement.names) == 1 and not flow.other_uses:
+        return RemoveStatement(
+            at
+        )  # what still refers to the name means another binding: ``shard_map = shard_map.shard_map``
+    return DropImport(at, imported.bound)
 
 
 def _explicit_mesh(module: Module, call: Call) -> str:

@@ -194,11 +194,11 @@ class Pjit(Codemod):
                 fix = Fix(edits, together.safety, together.title, together.needs_jax)
                 yield self.finding(place, DEPRECATED, fix=fix, reason=reason)
         else:
-            for site, one in alone:
-                if site in rest and isinstance(one, Fix):
-                    yield self.finding(site.node, DEPRECATED, fix=_respelled([site], one), reason=BY_HAND)
+            for site, own in alone:
+                if site in rest and isinstance(own, Fix):
+                    yield self.finding(site.node, DEPRECATED, fix=_respelled([site], own), reason=BY_HAND)
                 elif site in rest:
-                    yield self.finding(site.node, DEPRECATED, reason=str(one))
+                    yield self.finding(site.node, DEPRECATED, reason=str(own))
         for node, reason in left:
             yield self.finding(node, DEPRECATED, reason=f"{reason}; the import stays")
         if stays:

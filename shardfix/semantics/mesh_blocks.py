@@ -231,7 +231,7 @@ def obstacles(module: Module, block: MeshBlock, *, moved: frozenset[ast.Call] = 
     Args:
         moved: calls of pjit that become calls of jit in the same fix.
     """
-    scan = _Scan(moved)
+    scan = _Scan(module, moved)
     scan.found += _around(module, block)
     for statement in block.statement.body:
         scan.look(module, statement, traced=False)
@@ -254,28 +254,44 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
     if "get_abstract_mesh" in module.source or "get_mesh" in module.source:
         for use in module.uses_of(*MESH_READERS)[:1]:
             yield Obstacle(Trap.SEEN_ANEW, use)
-    if set(module.project.mentioning("thread_resources")) - {module.path}:
+    if _is_mentioned_elsewhere(module, "thread_resources"):
         yield Obstacle(Trap.READ_ELSEWHERE, block.statement)
-    if set(module.project.mentioning("get_abstract_mesh")) - {module.path}:
+    if _is_mentioned_elsewhere(module, "get_abstract_mesh"):
         yield Obstacle(Trap.SEEN_ANEW, block.statement)
+
+
+def _is_mentioned_elsewhere(module: Module, word: str) -> bool:
+    own = os.path.abspath(module.path)
+    return any(os.path.abspath(path) != own for path in module.project.mentioning(word))
 
 
 class _Scan:
     """A walk over what a block runs, into the functions of the project that it calls."""
 
-    def __init__(self, moved: frozenset[ast.Call]) -> None:
+    def __init__(self, module: Module, moved: frozenset[ast.Call]) -> None:
+        self.module = module
         self.moved = moved
         self.found: list[Obstacle] = []
         self._seen: set[tuple[ast.AST, bool]] = set()
         self._depth = 0
+        self._leads: ast.AST | None = None
+
+    def note(self, module: Module, trap: Trap, node: ast.AST) -> None:
+        """Take note of a trap; one in another file is shown at the call in this one that leads there."""
+        if module is self.module:
+            self.found.append(Obstacle(trap, node))
+        else:
+            self.found.append(Obstacle(trap, self._leads or node))
 
     def look(self, module: Module, node: ast.AST, *, traced: bool) -> None:
         """Look at a statement or expression; functions defined within are looked at where they are called."""
         for inner in _walk(node):
             if isinstance(inner, ast.Call):
+                if module is self.module:
+                    self._leads = inner
                 self.call(module, inner, traced=traced)
             elif isinstance(inner, ast.With | ast.AsyncWith) and inner is not node and traced:
-                self.found.append(Obstacle(Trap.OUT_OF_VIEW, inner))
+                self.note(module, Trap.OUT_OF_VIEW, inner)
 
     def function(self, module: Module, node: ast.AST, *, traced: bool) -> None:
         """Look at the body of a function that is run."""
@@ -325,28 +341,28 @@ class _Scan:
             return
         if isinstance(call.func, ast.Attribute) and call.func.attr in PLAIN_METHODS:
             return
-        self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+        self.note(module, Trap.OUT_OF_VIEW, call)
 
     def _known(self, module: Module, call: ast.Call, name: str, *, traced: bool) -> None:
         """A call of something outside the project."""
         if name in MESH_READERS:
-            self.found.append(Obstacle(Trap.SEEN_ANEW, call))
+            self.note(module, Trap.SEEN_ANEW, call)
         elif name in JITS:
             self._decorated(module, call, traced=traced)
         elif name in TRACERS:
             if not all(self.value(module, value, traced=True) for value in call.args[:1]):
-                self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+                self.note(module, Trap.OUT_OF_VIEW, call)
         elif name.partition(".")[0] == "jax":
             placed = name == "jax.device_put" and len(call.args) > 1 and _is_sharding(module, call.args[1])
             if not traced and not placed and (name.startswith(MAKERS) or name == "jax.device_put"):
-                self.found.append(Obstacle(Trap.MADE_INSIDE, call))
+                self.note(module, Trap.MADE_INSIDE, call)
         elif name.partition(".")[0] not in PLAIN_PACKAGES:
-            self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+            self.note(module, Trap.OUT_OF_VIEW, call)
 
     def _decorated(self, module: Module, call: ast.Call, *, traced: bool) -> None:
         """``jax.jit(f, ...)``: what f does is traced."""
         if call.args and not self.value(module, call.args[0], traced=True):
-            self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+            self.note(module, Trap.OUT_OF_VIEW, call)
 
     def _own(self, module: Module, call: ast.Call, home: Module, node: ast.AST, *, traced: bool) -> None:
         """A call of a function or class of the project."""
@@ -354,7 +370,7 @@ class _Scan:
             if any(
                 isinstance(item, ast.FunctionDef) and item.name in ("__init__", "__post_init__") for item in node.body
             ):
-                self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+                self.note(module, Trap.OUT_OF_VIEW, call)
             return
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if not node.decorator_list:
@@ -362,7 +378,7 @@ class _Scan:
             return
         decorators = [decorator_names(home, decorator) for decorator in node.decorator_list]
         if not all(names and names <= JITS | TRACERS for names in decorators):
-            self.found.append(Obstacle(Trap.OUT_OF_VIEW, call))
+            self.note(module, Trap.OUT_OF_VIEW, call)
             return
         self.function(home, node, traced=True)
         outermost = node.decorator_list[0]
@@ -397,21 +413,21 @@ class _Scan:
             is_pjit and made is not None and len(made.args) > 1
         )
         if places_arguments and any(_is_made_here(module, call, argument) for argument in arguments):
-            self.found.append(Obstacle(Trap.CLASH, call))
+            self.note(module, Trap.CLASH, call)
         if is_pjit:
             if made is None or made not in self.moved:
-                self.found.append(Obstacle(Trap.PJIT, call))
+                self.note(module, Trap.PJIT, call)
             return
         for argument in arguments:
             if not (isinstance(argument, ast.Constant) or is_unplaced(module, argument, depth=1)):
-                self.found.append(Obstacle(Trap.COMMITTED, argument))
+                self.note(module, Trap.COMMITTED, argument)
         constrained = function is not None and any(
             isinstance(inner, ast.Call)
             and any(name.endswith(("with_sharding_constraint", "shard_map")) for name in home.resolve(inner.func))
             for inner in ast.walk(function)
         )
         if "out_shardings" not in given and not constrained:
-            self.found.append(Obstacle(Trap.RESULT_PLACED, call))
+            self.note(module, Trap.RESULT_PLACED, call)
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

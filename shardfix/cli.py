@@ -312,6 +312,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     terminated = signal.signal(signal.SIGTERM, _terminate)
     try:
         action = command.main(list(sys.argv[1:] if arguments is None else arguments), "shardfix", standalone_mode=False)
+        if action == 128 + signal.SIGINT:  # what typer makes of Ctrl-C while it reads the options
+            raise KeyboardInterrupt
         code = action() if callable(action) else int(action or 0)  # --help and --version end with a code
         sys.stdout.flush()
         return code

@@ -75,7 +75,9 @@ def test_an_interrupted_run_says_so_in_one_line(tmp_path: Path, number: signal.S
     with subprocess.Popen(
         [*SHARDFIX, "-"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        time.sleep(1.0)
+        assert process.stdin
+        process.stdin.write(b"#" * 200_000)  # more than a pipe holds: when it is gone, the run is at work
+        process.stdin.flush()
         process.send_signal(number)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 128 + number

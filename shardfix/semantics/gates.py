@@ -14,7 +14,16 @@ MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
 MAY_BE_ANYTHING = frozenset({"TypeError", "ValueError", "Exception", "BaseException"})
 PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module", "version"})
-VERSION_WORDS = ("__version__", "__version_info__", "version_info", "jax_version", "jax_ver", "has_", "_has", "is_new_jax")
+VERSION_WORDS = (
+    "__version__",
+    "__version_info__",
+    "version_info",
+    "jax_version",
+    "jax_ver",
+    "has_",
+    "_has",
+    "is_new_jax",
+)
 
 
 def is_gated(module: Module, node: ast.AST) -> bool:
@@ -92,10 +101,11 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
     for node in ast.walk(test):
         match node:
             case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) if name in PROBES:
-                if name == "getattr" and not _names_jax(module, node):
-                    continue
-                return True
-            case ast.Attribute(attr=name) | ast.Name(id=name) if any(word in name.lower() for word in VERSION_WORDS[:5]):
+                if any(_is_of_jax(module, argument) for argument in node.args[:1]):
+                    return True
+            case ast.Attribute(attr=name) | ast.Name(id=name) if any(
+                word in name.lower() for word in VERSION_WORDS[:5]
+            ):
                 return True
             case ast.Name() if depth < 3:
                 bindings = module.reaching(node) or []
@@ -107,11 +117,31 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
     return False
 
 
-def _names_jax(module: Module, call: ast.Call) -> bool:
-    return bool(call.args) and any(name.partition(".")[0] == "jax" for name in module.resolve(call.args[0]))
+def _is_of_jax(module: Module, node: ast.expr) -> bool:
+    """Whether an argument of a probe is JAX, something of it, or its name."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and node.value.partition(".")[0] in ("jax", "jaxlib")
+    if isinstance(node, ast.Call):
+        return _is_of_jax(module, node.func) or any(_is_of_jax(module, argument) for argument in node.args)
+    return any(name.partition(".")[0] in ("jax", "jaxlib") for name in module.resolve(node))
 
 
 def _set_in_import_guard(module: Module, node: ast.AST) -> bool:
-    """``try: import x; HAVE = True / except ImportError: HAVE = False``."""
+    """``try: import jax.x; HAVE = True / except ImportError: HAVE = False``."""
     statement = module.enclosing(node, ast.Try)
-    return isinstance(statement, ast.Try) and _catches_missing_names(module, statement)
+    return (
+        isinstance(statement, ast.Try)
+        and _catches_missing_names(module, statement)
+        and any(_is_import_of_jax(inner) for inner in ast.walk(statement))
+    )
+
+
+def _is_import_of_jax(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(alias.name.partition(".")[0] in ("jax", "jaxlib") for alias in names)
+        case ast.ImportFrom(module=str() as source, level=0):
+            return source.partition(".")[0] in ("jax", "jaxlib")
+        case ast.ImportFrom(level=level):
+            return level > 0  # of the project, which may be its own layer over JAX
+    return False

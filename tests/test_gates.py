@@ -1,0 +1,53 @@
+"""What counts as code that runs on some versions of JAX only."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from shardfix.semantics.module import Module
+
+
+def is_gated(program: str) -> bool:
+    """Whether the expression ``HERE`` of the program runs only on some versions of JAX."""
+    module = Module(textwrap.dedent(program))
+    (node,) = (name for name in module.nodes(ast.Name) if name.id == "HERE")
+    return module.is_compatibility_code(node)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import jax\nif hasattr(jax, 'shard_map'):\n    pass\nelse:\n    HERE",
+        "import jax\nif jax.__version__ < '0.8':\n    HERE",
+        "import jax\nNEW = jax.__version_info__ >= (0, 8)\nx = HERE if NEW else None",
+        "from importlib.metadata import version\nif version('jax') > '0.8':\n    HERE",
+        "import inspect, jax\nif 'check_vma' in inspect.signature(jax.shard_map).parameters:\n    HERE",
+        "from importlib.util import find_spec\nif find_spec('jax.experimental.maps'):\n    HERE",
+        "import jax\nif hasattr(jax.typeof(1), 'vma'):\n    HERE",
+        "import jax\ntry:\n    HERE\nexcept AttributeError:\n    pass",
+        "try:\n    from jax import shard_map\n    HERE\nexcept ImportError:\n    pass",
+        "try:\n    from jax.x import y\n    OLD = True\nexcept ImportError:\n    OLD = False\nif OLD:\n    HERE",
+        "import jax\ndef f():\n    if hasattr(jax, 'x'):\n        return 1\n    HERE",
+    ],
+)
+def test_gates(program: str) -> None:
+    assert is_gated(program)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import jax\ndef f(config):\n    if hasattr(config, 'mesh'):\n        HERE",
+        "import importlib\nlayer = importlib.import_module('models.layer').Layer()\nif layer is not None:\n    HERE",
+        "import inspect\ndef f(g):\n    if 'rng' in inspect.signature(g).parameters:\n        HERE",
+        "try:\n    import wandb\n    HAVE = True\nexcept ImportError:\n    HAVE = False\nif HAVE:\n    HERE",
+        "import jax\ndef f(x):\n    if getattr(x, 'jax', None):\n        HERE",
+        "import jax\nif jax.process_index() == 0:\n    HERE",
+        "import jax\ntry:\n    HERE\nexcept KeyError:\n    pass",
+    ],
+)
+def test_other_questions(program: str) -> None:
+    assert not is_gated(program)

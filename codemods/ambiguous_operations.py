@@ -75,6 +75,10 @@ def _edits(module: Module, evidence: Evidence, frame: Frame) -> Iterator[tuple[a
     if evidence.api in ("dot_general", "gather", "reshape", "scatter", "broadcast_to", None) or evidence.known.get(
         "method"
     ):
+        for item in _at(module, frame, ast.Subscript) if evidence.api == "gather" else ():
+            if isinstance(item.ctx, ast.Load) and not isinstance(item.value, ast.Call):
+                code = f"{module.text(item.value)}.at[{module.text(item.slice)}].get(out_sharding={WHOLE})"
+                yield item, Replace(Range.of(item), code), whole
         for call in calls_at(module, frame):
             names = module.resolve(call.func)
             takes = any(out_sharding_parameter(name) for name in names) if names else _is_method(call)
@@ -85,10 +89,6 @@ def _edits(module: Module, evidence: Evidence, frame: Frame) -> Iterator[tuple[a
                 left, right = module.text(product.left), module.text(product.right)
                 code = f"{named('jax.numpy.matmul')}({left}, {right}, out_sharding={WHOLE})"
                 yield product, Replace(Range.of(product), code), whole
-        for item in _at(module, frame, ast.Subscript):
-            if isinstance(item.ctx, ast.Load) and not isinstance(item.value, ast.Call):
-                code = f"{module.text(item.value)}.at[{module.text(item.slice)}].get(out_sharding={WHOLE})"
-                yield item, Replace(Range.of(item), code), whole
     for operation in _at(module, frame, ast.BinOp):
         left = module.text(operation.left)
         before, after = f"{named('jax.sharding.reshard')}(", f", {named('jax.typeof')}({left}).sharding)"

@@ -1,10 +1,12 @@
-"""Mapped functions that are called with keywords. (Found from a traceback.)
+"""Functions with specs for their positional arguments that are called with keywords. (Found from a traceback.)
 
 What JAX says
     TypeError: _shard_map.<locals>.wrapped() got an unexpected keyword argument 'w'
 
+    ValueError: pjit does not support kwargs when in_shardings is specified.
+
 Why
-    ``in_specs`` belongs to positional arguments, in their order, so a mapped function takes no others.
+    ``in_specs`` and ``in_shardings`` belong to positional arguments, in their order, so such a function takes no others.
 
 Before
     import jax
@@ -35,7 +37,7 @@ After
     print(scaled(jnp.arange(16.0), 2.0))
 
 When it does not fix
-    The parameters of the mapped function must be in view, and the keywords must be the next of them without a gap.
+    The parameters of the function must be in view, and the keywords must be the next of them without a gap.
 """
 
 from __future__ import annotations
@@ -54,13 +56,14 @@ if TYPE_CHECKING:
 
 class KeywordCalls(Codemod):
     triggers: ClassVar[tuple[bytes, ...]] = ()
-    evidence: ClassVar[frozenset[str]] = frozenset({"keyword-call"})
+    evidence: ClassVar[frozenset[str]] = frozenset({"jit-keyword-arguments", "keyword-call"})
 
     def findings(self, module: Module) -> Iterator[Finding]:
         for evidence, frame in reported(module, *self.evidence):
             for call in calls_at(module, frame):
-                if any(keyword.arg == evidence.argument for keyword in call.keywords):
-                    message = f"the mapped function is called with the keyword {evidence.argument!r}"
+                name = evidence.argument
+                if call.keywords and (name is None or name in (keyword.arg for keyword in call.keywords)):
+                    message = "a function that has specs for its positional arguments is called with keywords"
                     fix = _by_position(module, call)
                     reason = "" if fix else "pass it by position, in the order of the function's parameters"
                     yield self.finding(call, message, fix=fix, reason=reason)
@@ -86,7 +89,20 @@ def _parameters(module: Module, call: ast.Call) -> list[str]:
         if (function := run.run.function if run.run is not None else None) is not None
         and (run.call is call or _calls_the_map(module, run.site.call, call))
     }
-    return list(found.pop()) if len(found) == 1 else []
+    return list(found.pop()) if len(found) == 1 else _jitted_parameters(module, call)
+
+
+def _jitted_parameters(module: Module, call: ast.Call) -> list[str]:
+    """The names of the positional parameters of the function that jit was given, where its result is called."""
+    for jit in module.calls_to("jax.jit"):
+        function = jit.own_arguments[0] if jit.own_arguments else None
+        if function is None or not _calls_the_map(module, jit.node, call):
+            continue
+        found = module.definition(function)
+        node = function if isinstance(function, ast.Lambda) else found[1] if found is not None else None
+        if isinstance(node, ast.Lambda | ast.FunctionDef):
+            return [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    return []
 
 
 def _calls_the_map(module: Module, map_call: ast.Call, call: ast.Call) -> bool:

@@ -37,27 +37,35 @@ When it does not fix
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
-from shardfix.edits import InsertStatement, RemoveArgument, Replace, SetArgument, Wrap, named
-from shardfix.semantics.reported import MAPS, frames_in, mesh_code, reported
+from shardfix.edits import Edit, InsertStatement, RemoveArgument, RemoveStatement, Replace, SetArgument, Wrap, named
+from shardfix.semantics.meshes import mesh_view
+from shardfix.semantics.reported import MAPS, calls_at, frames_in, mesh_code, reported
 from shardfix.semantics.values import Spec
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
     from shardfix.semantics.module import Module
-    from shardfix.tracebacks import Evidence
+    from shardfix.tracebacks import Evidence, Frame
 
 
 class MeshesAtOdds(Codemod):
     triggers: ClassVar[tuple[bytes, ...]] = ()
-    evidence: ClassVar[frozenset[str]] = frozenset({"mesh-mismatch", "mesh-type", "missing-mesh"})
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"mesh-mismatch", "mesh-type", "missing-mesh", "set-mesh-inside-jit", "sharding-type"}
+    )
 
     def findings(self, module: Module) -> Iterator[Finding]:
-        for evidence, _ in reported(module, *self.evidence):
+        for evidence, frame in reported(module, *self.evidence):
             match evidence.kind:
+                case "sharding-type" if (evidence.value_type or "").endswith("Mesh"):
+                    yield from self._mesh_as_sharding(module, evidence, frame)
+                case "set-mesh-inside-jit":
+                    yield from self._set_inside(module, frame)
                 case "missing-mesh":
                     yield from self._missing(module, evidence)
                 case "mesh-mismatch":
@@ -75,14 +83,38 @@ class MeshesAtOdds(Codemod):
                     edit = SetArgument(Range.of(call.node), "mesh", mesh)
                     choice = Fix((edit,), Safety.UNSAFE, f"map over {mesh}")
                     yield self.finding(call.node, "shard_map is given no mesh", choices=[choice])
-        if evidence.api == "top_level_all_gather":
-            return  # it takes arrays that are on the mesh already
         statement = _outermost(module, evidence)
         mesh = mesh_code(module, statement) if statement is not None else None
         if statement is not None and mesh is not None:
-            insert = InsertStatement(Range.of(statement), f"{named('jax.set_mesh')}({mesh})")
-            choice = Fix((insert,), Safety.UNSAFE, f"set {mesh} from here on", needs_jax="0.7.1")
+            code = f"{named('jax.set_mesh')}({mesh})"
+            more: tuple[Edit, ...] = ()
+            if evidence.api == "top_level_all_gather":
+                code, more = _put_on(module, statement, code)
+            insert = InsertStatement(Range.of(statement), code)
+            choice = Fix((insert, *more), Safety.UNSAFE, f"set {mesh} from here on", needs_jax="0.7.1")
             yield self.finding(statement, "no mesh is set here", choices=[choice])
+
+    def _mesh_as_sharding(self, module: Module, evidence: Evidence, frame: Frame) -> Iterator[Finding]:
+        for call in calls_at(module, frame):
+            for keyword in call.keywords:
+                if keyword.arg == evidence.argument:
+                    mesh = mesh_view(module).mesh_of(keyword.value)
+                    axes = (mesh.axes if mesh is not None else None) or ()
+                    specs = [*(f'P("{axis}")' for axis in axes[:2]), "P()"]
+                    choices = [_sharded(keyword.value, spec) for spec in specs]
+                    yield self.finding(
+                        keyword.value, "a mesh alone does not say what is split over it", choices=choices
+                    )
+
+    def _set_inside(self, module: Module, frame: Frame) -> Iterator[Finding]:
+        for block in module.nodes(ast.With):
+            item = block.items[0].context_expr
+            if block.lineno != frame.line or len(block.items) != 1 or not isinstance(item, ast.Call) or not item.args:
+                continue
+            code = _unindented(module, block, module.text(item.args[0]))
+            edits = (InsertStatement(Range.of(block), code), RemoveStatement(Range.of(block)))
+            choice = Fix(edits, Safety.UNSAFE, "name the mesh in the constraints, and set none")
+            yield self.finding(item, "a mesh can only be set outside of jit", choices=[choice])
 
     # Two meshes
 
@@ -130,6 +162,43 @@ class MeshesAtOdds(Codemod):
             wrap = Wrap(Range.of(mesh.value), f"{named('jax.sharding.Mesh')}(", f", ({names}))")
             choice = Fix((wrap,), Safety.UNSAFE, "make a mesh of the devices, with the axes that the specs name")
             yield self.finding(mesh.value, "devices are no mesh: they have no axis names", choices=[choice])
+
+
+def _put_on(module: Module, statement: ast.stmt, code: str) -> tuple[str, tuple[Edit, ...]]:
+    """``top_level_all_gather`` also wants an array that is split over the mesh, and a target that says what is gathered."""
+    spec = named("jax.sharding.PartitionSpec")
+    for call in module.nodes(ast.Call):
+        gathers = any(name.endswith(".top_level_all_gather") for name in module.resolve(call.func))
+        if not gathers or module.statement(call) is not statement or len(call.args) != 2:
+            continue
+        mesh = next((one.mesh for one in mesh_view(module).meshes(call)), None)
+        array = call.args[0]
+        if isinstance(array, ast.Name) and mesh is not None and mesh.axes:
+            axis = mesh.axes[0]
+            code += f'\n{array.id} = {named("jax.device_put")}({array.id}, {spec}("{axis}"))'
+            return code, (Replace(Range.of(call.args[1]), f'{spec}(None, reduced={{"{axis}"}})'),)
+    return code, ()
+
+
+def _sharded(mesh: ast.expr, spec: str) -> Fix:
+    code = spec.replace("P", named("jax.sharding.PartitionSpec"), 1)
+    wrap = Wrap(Range.of(mesh), f"{named('jax.sharding.NamedSharding')}(", f", {code})")
+    return Fix((wrap,), Safety.UNSAFE, f"split over it as {spec}")
+
+
+def _unindented(module: Module, block: ast.With, mesh: str) -> str:
+    """The statements of a block as they stand outside of it, with the mesh in each constraint."""
+    start, end = module.offset(block.body[0].lineno, 0), module.span(block.body[-1])[1]
+    text = module.source[start:end]
+    for call in sorted(module.calls_to("jax.lax.with_sharding_constraint"), key=lambda one: -one.node.lineno):
+        spec = call.argument("shardings", 1)
+        if spec is None or block not in module.ancestors(call.node) or not isinstance(spec.value, ast.Call):
+            continue
+        if module.resolve(spec.value.func) & {"jax.sharding.PartitionSpec", "jax.P"}:
+            first, last = (offset - start for offset in module.span(spec.value))
+            sharding = f"{named('jax.sharding.NamedSharding')}({mesh}, {text[first:last]})"
+            text = text[:first] + sharding + text[last:]
+    return textwrap.dedent(text)
 
 
 def _axes(module: Module, call: Call) -> tuple[str, ...]:

@@ -46,8 +46,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from shardfix.codemod import Codemod, Finding, Fix, Range
+from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace
+from shardfix.semantics.values import Spec
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -66,6 +67,7 @@ class SmapAxes(Codemod):
             if not module.is_compatibility_code(call.node):
                 yield from self._axis_name(module, call)
                 yield from self._in_axes(module, call)
+                yield from self._leaves(module, call)
                 yield from self._negative_axes(call)
 
     def _axis_name(self, module: Module, call: Call) -> Iterator[Finding]:
@@ -90,6 +92,23 @@ class SmapAxes(Codemod):
         fix = Fix((Replace(Range.of(argument.value), f"({inner}{comma})"),), title="write a tuple")
         yield self.finding(argument.value, "the in_axes of smap are a tuple, one entry for each argument", fix=fix)
 
+    def _leaves(self, module: Module, call: Call) -> Iterator[Finding]:
+        """Specs and names in the place of axes."""
+        for name in ("in_axes", "out_axes"):
+            argument = call.argument(name)
+            if argument is None or argument.owner is not call.node:
+                continue
+            for node in _written_leaves(argument.value):
+                message = f"an entry of smap's {name} is the number of an array axis, or None"
+                value = module.value_of(node)
+                if isinstance(value, Spec) and value.entries is not None and len(value.axes or "..") <= 1:
+                    split = [index for index, entry in enumerate(value.entries) if entry is not None]
+                    fix = Fix((Replace(Range.of(node), str(split[0]) if split else "None"),), title="number the axis")
+                    yield self.finding(node, message, fix=fix)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    fix = Fix((Replace(Range.of(node), "0"),), Safety.UNSAFE, "split it along its first axis")
+                    yield self.finding(node, message, choices=[fix])
+
     def _negative_axes(self, call: Call) -> Iterator[Finding]:
         for name in ("in_axes", "out_axes"):
             argument = call.argument(name)
@@ -100,3 +119,13 @@ class SmapAxes(Codemod):
                     case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as axis)):
                         reason = f"write the axis counted from the front; 0 is what -{axis} does now"
                         yield self.finding(node, f"smap takes the negative axis -{axis} for 0", reason=reason)
+
+
+def _written_leaves(node: ast.expr) -> Iterator[ast.expr]:
+    """The entries of a tuple, list or dict of axes, as far as they are written out."""
+    match node:
+        case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Dict(values=elements):
+            for element in elements:
+                yield from _written_leaves(element)
+        case _:
+            yield node

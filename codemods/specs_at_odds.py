@@ -64,7 +64,7 @@ MAX_CHOICES = 4
 class SpecsAtOdds(Codemod):
     triggers: ClassVar[tuple[bytes, ...]] = ()
     evidence: ClassVar[frozenset[str]] = frozenset(
-        {"divisibility", "input-rank", "spec-structure", "spec-type", "unknown-axis"}
+        {"divisibility", "duplicate-axis", "input-rank", "spec-structure", "spec-type", "unknown-axis"}
     )
 
     def findings(self, module: Module) -> Iterator[Finding]:
@@ -76,6 +76,9 @@ class SpecsAtOdds(Codemod):
                 case "unknown-axis":
                     for evidence, frame in found:
                         yield from self._unknown_axis(module, evidence, frame)
+                case "duplicate-axis":
+                    for evidence, frame in found:
+                        yield from self._duplicate_axis(module, evidence, frame)
                 case "spec-type":
                     for evidence, _ in found:
                         yield from self._sharding_as_spec(module, evidence)
@@ -108,6 +111,15 @@ class SpecsAtOdds(Codemod):
                 if name not in used:
                     choices.append(_choice(text, f'"{name}"', f"name {name!r}"))
             yield self.finding(text, f"{axis!r} is not an axis that can be named here", choices=choices)
+
+    def _duplicate_axis(self, module: Module, evidence: Evidence, frame: Frame) -> Iterator[Finding]:
+        texts = [text for text, _ in _axis_texts(module, evidence, frame)]
+        if len(texts) == 2:
+            choices = [
+                _choice(text, "None", f"leave out the {which}")
+                for text, which in zip(texts, ("first", "second"), strict=True)
+            ]
+            yield self.finding(texts[1], f"the spec names {evidence.axis!r} twice", choices=choices)
 
     # What is no spec
 

@@ -58,6 +58,8 @@ from shardfix.semantics.wording import axes_text, origin_text, spec_text
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
+SIZE_ONE_FLAG = "remove_size_one_mesh_axis_from_type"
+"""The option of JAX after which values never vary over mesh axes of size one."""
 GATHERS = frozenset(
     {"all_gather", "all_gather_invariant", "pbroadcast", "pswapaxes", "all_to_all", "broadcast_one_to_all"}
 )
@@ -103,13 +105,37 @@ def _unreduced_axes(output: Output) -> frozenset[str]:
         return frozenset()  # too small for its spec: rank0-outputs speaks of that first
     axes = array.varying.at_least - named_axes
     manual = output.site.axis_names
-    if manual is not None:
-        axes &= manual
+    axes &= manual if manual is not None else _own_axes(output.site)
+    if _may_drop_axes_of_size_one(output):
+        return frozenset()
     if output.site.checked is True or not axes:
         return axes
     if output.site.checked is None or _gathers(output):
         return frozenset()
     return axes
+
+
+def _own_axes(site: MapSite) -> frozenset[str]:
+    """Axes that certainly are this map's own, where its mesh is not known: of others, a map around it may be in charge."""
+    found: set[str] = set()
+
+    def collect(leaf: Value) -> Value:
+        if isinstance(leaf, Spec):
+            found.update(name for entry in leaf.entries or () for name in (entry if isinstance(entry, tuple) else (entry,)) if isinstance(name, str))
+        return leaf
+
+    map_leaves(collect, site.in_specs)
+    map_leaves(collect, site.out_specs)
+    return frozenset(found)
+
+
+def _may_drop_axes_of_size_one(output: Output) -> bool:
+    """Whether JAX is told to leave axes of size one out of types, and the mesh's sizes are not known here."""
+    site = output.site
+    if isinstance(site.mesh, Mesh) and site.mesh.sizes is not None:
+        return False
+    around = [node for node in site.module.ancestors(site.call) if isinstance(node, ast.FunctionDef)]
+    return any(SIZE_ONE_FLAG in site.module.text(node) or any(SIZE_ONE_FLAG in ast.unparse(decorator) for decorator in node.decorator_list) for node in around)
 
 
 def _reported_axes(module: Module, output: Output) -> frozenset[str]:
@@ -167,10 +193,8 @@ def _choices(module: Module, output: Output, axes: frozenset[str]) -> tuple[Fix,
         function = module.text(mapped)
         for name in ("psum", "pmean"):
             code = f"lambda *args: {named(f'jax.lax.{name}')}({function}(*args), {axis_code})"
-            edit = Replace(Range.of(mapped), code)
-            found.append(
-                Fix((edit,), Safety.UNSAFE, f"reduce it with {name} over {axes_text(axes)} where it is mapped")
-            )
+            title = f"reduce it with {name} over {axes_text(axes)} where it is mapped"
+            found.append(Fix((Replace(Range.of(mapped), code),), Safety.UNSAFE, title))
     node = (
         specs_node(output.site, "out_specs") if output.site.module is module and output.site.api != "jax.smap" else None
     )

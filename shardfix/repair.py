@@ -236,16 +236,20 @@ class _Search:
     # What is wrong
 
     def related(self) -> list[_Located]:
-        """What the codemods find that has to do with the error; all that they find if nothing points to it."""
+        """What the codemods find that has to do with the error; all that they find if nothing points to it.
+
+        What a codemod finds by evidence alone has to do with it in any case.
+        """
         found: list[tuple[int, _Located]] = []
         for path, module in self.modules.items():
             for codemod, finding in self._findings(module):
                 one = _Located(path, module, finding, self._is_certain(module, finding.fix))
                 found.append((max(_relation(one, evidence, codemod) for evidence in self.evidence), one))
-        chosen = [(score, one) for score, one in found if score > 0]
+        alone = {codemod.codemod_name() for codemod in self.codemods if not codemod.triggers}
+        chosen = [(score, one) for score, one in found if score > 0 or one.finding.codemod in alone]
         if not any(one.certain for _, one in chosen):
-            named = {one.finding.codemod for _, one in chosen}
-            chosen += [(score, one) for score, one in found if one.finding.codemod not in named]
+            # Nothing that points at the error mends it for certain: whatever else may, is worth offering.
+            chosen += [pair for pair in found if pair not in chosen and not (chosen and pair[1].certain)]
         return [one for _, one in sorted(chosen, key=lambda pair: -pair[0])]
 
     def _findings(self, module: Module) -> Iterator[tuple[Codemod, Finding]]:

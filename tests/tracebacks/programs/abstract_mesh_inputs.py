@@ -1,0 +1,10 @@
+import os
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+import functools
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+from jax.sharding import AbstractMesh
+amesh = AbstractMesh((8,), ("i",), axis_types=(AxisType.Auto,))
+print(jax.shard_map(lambda x: x, mesh=amesh, in_specs=P("i"), out_specs=P("i"))(jnp.arange(16.0)))

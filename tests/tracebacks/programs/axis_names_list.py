@@ -1,0 +1,11 @@
+import os
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+import functools
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+
+g = jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("i"), out_specs=P("i"), axis_names=["i"])
+print(g(jnp.arange(16.0)))

@@ -1,0 +1,15 @@
+import os
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+import functools
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+
+class Trainer:
+    def _eval(self, x):
+        return x.mean()
+    def run(self, x):
+        return jax.shard_map(self._eval, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
+print(Trainer().run(jnp.arange(16.0)))

@@ -1,0 +1,13 @@
+import os
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+import functools
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+
+def step(x):
+    return x, ({"max": x.max(), "y": [x, x.sum()]},)
+f = jax.shard_map(step, mesh=mesh, in_specs=P("i"), out_specs=(P("i"), ({"max": P("i"), "y": [P("i"), P("i")]},)))
+print(f(jnp.arange(16.0)))

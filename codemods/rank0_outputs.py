@@ -106,10 +106,13 @@ class Rank0Outputs(Codemod):
     replacement_since = "0.4.3"
 
     def findings(self, module: Module) -> Iterator[Finding]:
+        seen: set[tuple[Range, str]] = set()
         for fault in _faults(module):
             finding = self._finding(module, fault)
-            if finding is not None:
-                yield finding
+            if finding is None or (finding.fix is None and (finding.range, finding.message) in seen):
+                continue  # the same function, mapped again
+            seen.add((finding.range, finding.message))
+            yield finding
 
     def _finding(self, module: Module, fault: _Fault) -> Finding | None:
         output = fault.output

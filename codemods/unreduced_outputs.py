@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING, ClassVar
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, Wrap, named
 from shardfix.semantics.outputs import Output, locate, map_call, outputs, path_text, specs_node
-from shardfix.semantics.values import Array, as_array, is_number
+from shardfix.semantics.values import Array, MapSite, Mesh, Spec, Value, as_array, is_number, map_leaves
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _own_axes(site: MapSite) -> frozenset[str]:
     found: set[str] = set()
 
     def collect(leaf: Value) -> Value:
-        if isinstance(leaf, Spec):
-            found.update(name for entry in leaf.entries or () for name in (entry if isinstance(entry, tuple) else (entry,)) if isinstance(name, str))
+        if isinstance(leaf, Spec) and leaf.axes is not None:
+            found.update(leaf.axes)
         return leaf
 
     map_leaves(collect, site.in_specs)
@@ -134,8 +134,9 @@ def _may_drop_axes_of_size_one(output: Output) -> bool:
     site = output.site
     if isinstance(site.mesh, Mesh) and site.mesh.sizes is not None:
         return False
-    around = [node for node in site.module.ancestors(site.call) if isinstance(node, ast.FunctionDef)]
-    return any(SIZE_ONE_FLAG in site.module.text(node) or any(SIZE_ONE_FLAG in ast.unparse(decorator) for decorator in node.decorator_list) for node in around)
+    functions = [node for node in site.module.ancestors(site.call) if isinstance(node, ast.FunctionDef)]
+    parts = [part for function in functions for part in (function, *function.decorator_list)]
+    return any(SIZE_ONE_FLAG in site.module.text(part) for part in parts)
 
 
 def _reported_axes(module: Module, output: Output) -> frozenset[str]:

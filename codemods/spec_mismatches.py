@@ -54,6 +54,7 @@ from shardfix.semantics.values import (
     Dict,
     Mesh,
     Sequence,
+    Sharding,
     Spec,
     Text,
     Tree,
@@ -82,7 +83,7 @@ COLLECTIVES = {
 
 
 class SpecMismatches(Codemod):
-    triggers: ClassVar = (rb"\b(?:shard_map|smap|NamedSharding)\b",)
+    triggers: ClassVar = (rb"\b(?:shard_map|smap|NamedSharding|out_sharding)\b",)
     evidence: ClassVar[frozenset[str]] = frozenset(
         {"axis-names-type", "input-rank", "spec-structure", "unbound-axis", "unknown-axis"}
     )
@@ -97,12 +98,30 @@ class SpecMismatches(Codemod):
 
     def _all(self, module: Module) -> Iterator[Finding]:
         yield from self._named_shardings(module)
+        yield from self._results(module)
         for run in module.trace.maps:
             if run.site.module is module and not module.is_compatibility_code(run.site.call):
                 yield from self._map_axes(module, run)
                 yield from self._axis_names(module, run)
                 yield from self._arguments(module, run)
                 yield from self._arity(module, run)
+
+    def _results(self, module: Module) -> Iterator[Finding]:
+        """Calls whose ``out_sharding`` has more entries than the result has axes."""
+        for node, evaluations in module.trace.calls.items():
+            for seen in evaluations:
+                spec = seen.argument("out_sharding")
+                spec = spec.spec if isinstance(spec, Sharding) else spec
+                if seen.module is not module or not isinstance(spec, Spec) or spec.entries is None:
+                    continue
+                highest = seen.result.rank.high if isinstance(seen.result, Array) else None
+                if highest is not None and highest < len(spec.entries) and not module.is_compatibility_code(node):
+                    entries = "1 entry" if len(spec.entries) == 1 else f"{len(spec.entries)} entries"
+                    yield self.finding(
+                        next((given.value for given in node.keywords if given.arg == "out_sharding"), node),
+                        f"out_sharding {spec_text(spec)} has {entries}, but the result has rank {highest}",
+                        reason=f"shorten the spec to the {highest} axes of the result, or give the result another axis",
+                    )
 
     # Axis names
 

@@ -22,6 +22,7 @@ from shardfix.semantics.interpreter.mutation import (
     with_attribute,
     with_item,
 )
+from shardfix.semantics.interpreter.names import SHARDING_KEYWORDS
 from shardfix.semantics.interpreter.records import (
     all_self_assignments,
     has_decorator,
@@ -39,7 +40,7 @@ from shardfix.semantics.interpreter.shardings import (
     from_annotation,
     known_attribute,
 )
-from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later, ReturnFact, Trace
+from shardfix.semantics.interpreter.trace import Environment, Evaluation, FunctionRun, Later, ReturnFact, Trace
 from shardfix.semantics.interpreter.transforms import call_transformed
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.module import MUTATORS
@@ -740,11 +741,13 @@ class Interpreter:
                 return call_transformed(self, function, arguments, keywords, environment, node, exact, missing)
             case JaxObject():
                 self._note_operand(node, arguments[0] if arguments else None)
+                self._note_evaluation(function.dotted, arguments, keywords, environment, node)
                 result = jax_calls.call(self, function.dotted, arguments, keywords, environment, node, exact, missing)
                 return self._note(result, node, environment, *arguments)
             case BoundMethod():
                 owner = function.owner
                 self._note_operand(node, owner)
+                self._note_evaluation(f"jax.Array.{function.name}", arguments, keywords, environment, node)
                 if function.name.startswith(AT):
                     updated = method(owner, function.name, arguments, keywords, exact_arguments=exact)
                     return self._note(updated or UNKNOWN, node, environment, *arguments)
@@ -1219,6 +1222,18 @@ class Interpreter:
 
     # Explanations
 
+    def _note_evaluation(
+        self,
+        dotted: str,
+        arguments: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+        environment: Environment,
+        node: ast.expr,
+    ) -> None:
+        if isinstance(node, ast.Call) and not SHARDING_KEYWORDS.isdisjoint(keywords):
+            seen = Evaluation(environment.module, node, dotted, arguments, tuple(keywords.items()))
+            self.trace.calls.setdefault(node, []).append(seen)
+
     def _note_operand(self, node: ast.expr, operand: Value | None) -> None:
         if isinstance(node, ast.Call) and isinstance(operand, Array | Tree):
             known = self.operands.get(node)
@@ -1226,6 +1241,9 @@ class Interpreter:
 
     def _note(self, value: Value, node: ast.expr, environment: Environment, *causes: Value) -> Value:
         """Say where an array comes from, so that a message can."""
+        if node in self.trace.calls:
+            *earlier, last = self.trace.calls[node]
+            self.trace.calls[node] = [*earlier, replace(last, result=value)]
         if isinstance(value, Array) and value.origin is None and isinstance(node, ast.expr):
             cause = next(
                 (known.origin for known in causes if isinstance(known, Array) and known.origin is not None), None

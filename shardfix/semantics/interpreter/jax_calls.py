@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter import control_flow, python_calls, shardings, trees
 from shardfix.semantics.interpreter.maps import evaluate_map
-from shardfix.semantics.interpreter.names import MAPS, SAME_VALUE, SHARDING_KEYWORDS, TRANSFORMS, canonical
+from shardfix.semantics.interpreter.names import MAPS, SAME_VALUE, TRANSFORMS, canonical
 from shardfix.semantics.interpreter.records import record_fields
 from shardfix.semantics.interpreter.special import SpecialCall
-from shardfix.semantics.interpreter.trace import Environment, Evaluation
+from shardfix.semantics.interpreter.trace import Environment
 from shardfix.semantics.interpreter.trees import array_leaf, leaf_of
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -57,9 +57,6 @@ def call(
 ) -> Value:
     """The result of a call of something outside the project."""
     name = canonical(dotted)
-    if isinstance(node, ast.Call) and not SHARDING_KEYWORDS.isdisjoint(keywords):
-        seen = Evaluation(environment.module, node, dotted, arguments, tuple(keywords.items()))
-        interpreter.trace.calls.setdefault(node, []).append(seen)
     if name in MAPS:
         return evaluate_map(interpreter, name, arguments, keywords, environment, node, exact)
     if name in TRANSFORMS:
@@ -90,9 +87,6 @@ def value_method(
     exact: bool,
 ) -> Value | None:
     """Methods of values other than arrays; None where the array rules decide."""
-    if isinstance(node, ast.Call) and not SHARDING_KEYWORDS.isdisjoint(keywords):
-        seen = Evaluation(environment.module, node, f"jax.Array.{name}", arguments, tuple(keywords.items()))
-        interpreter.trace.calls.setdefault(node, []).append(seen)
     match owner, name:
         case Dict(), "items":
             pairs = tuple(

@@ -168,6 +168,7 @@ class Evaluation:
     dotted: str
     arguments: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
+    result: Value = UNKNOWN
 
     def argument(self, name: str, index: int | None = None) -> Value | None:
         """The value of an argument; None where it is not given."""

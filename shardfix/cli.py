@@ -190,6 +190,15 @@ def shardfix(
             rich_help_panel=ABOUT,
         ),
     ] = None,
+    explain_value: Annotated[
+        str | None,
+        typer.Option(
+            "--explain-value",
+            metavar="FILE:LINE",
+            help="Show what is known of the mapped function at that line, output by output.",
+            rich_help_panel=ABOUT,
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -215,6 +224,10 @@ def shardfix(
             return lambda: write_page_of_error(error, available, out)
         name = codemod_named(explain, available)
         return lambda: write_manual_page(available[name], out)
+    if explain_value is not None:
+        from shardfix.reporters.account import write_account
+
+        return lambda: write_account(explain_value, out)
     if list_codemods:
         from shardfix.reporters.catalogue import write_list
 

@@ -177,12 +177,14 @@ class Pjit(Codemod):
         certain = [(site, one) for site, one in alone if isinstance(one, Fix) and one.safety is Safety.SAFE]
         rest = [site for site, _ in alone if site not in (other for other, _ in certain)]
         for site, one in certain:
-            yield self.finding(site.node, DEPRECATED, fix=_respelled([site], one))
+            yield self.finding(site.node, DEPRECATED, fix=_respelled(flow, [site], one, stays=bool(stays)))
         together = self._plan(module, rest, blocks) if rest and not left else ""
         if isinstance(together, Fix):
             reason = _doubts(module, rest, blocks)
             if certain or stays:
-                yield self.finding(rest[0].node, DEPRECATED, fix=_respelled(rest, together), reason=reason)
+                yield self.finding(
+                    rest[0].node, DEPRECATED, fix=_respelled(flow, rest, together, stays=bool(stays)), reason=reason
+                )
             else:
                 edits = _together(flow, together.edits)
                 fix = Fix(edits, together.safety, together.title, together.needs_jax)
@@ -190,7 +192,9 @@ class Pjit(Codemod):
         else:
             for site, own in alone:
                 if site in rest and isinstance(own, Fix):
-                    yield self.finding(site.node, DEPRECATED, fix=_respelled([site], own), reason=BY_HAND)
+                    yield self.finding(
+                        site.node, DEPRECATED, fix=_respelled(flow, [site], own, stays=bool(stays)), reason=BY_HAND
+                    )
                 elif site in rest:
                     yield self.finding(site.node, DEPRECATED, reason=str(own))
         for node, reason in left:
@@ -417,10 +421,12 @@ def _import_edits(flow: Flow) -> tuple[Edit, ...]:
     return (DropImport(at, flow.imported.bound),)
 
 
-def _respelled(sites: list[_Site], fix: Fix) -> Fix:
-    """``fix`` with the edits that call ``jax.jit`` by its own name, whatever the import does."""
-    edits = (*(Replace(Range.of(site.function), named(NEW)) for site in sites), *fix.edits)
-    return Fix(edits, fix.safety, fix.title, fix.needs_jax)
+def _respelled(flow: Flow, sites: list[_Site], fix: Fix, *, stays: bool) -> Fix:
+    """``fix`` with the edits that call ``jax.jit`` by its own name; the last such fix of a file takes the import away."""
+    edits = [*(Replace(Range.of(site.function), named(NEW)) for site in sites), *fix.edits]
+    if flow.imported is not None and not stays:
+        edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+    return Fix(tuple(edits), fix.safety, fix.title, fix.needs_jax)
 
 
 def _together(flow: Flow, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:

@@ -37,8 +37,8 @@ SMALL_WORK = 400_000
 """Bytes that are done in this process: to start a pool costs as much time as they do."""
 BATCH = 100_000
 """Bytes that go to a worker at once."""
-BATCH_SECONDS = 300.0
-FILE_SECONDS = 60.0
+BATCH_SECONDS = 600.0
+FILE_SECONDS = 120.0
 """How long a file may take once its batch has failed."""
 MAX_WORKERS = 61
 """More is an error on Windows."""

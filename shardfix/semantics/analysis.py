@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter import Environment, Interpreter, Trace, static_environment
-from shardfix.semantics.interpreter.names import MAPS, SHARDING_KEYWORDS
+from shardfix.semantics.interpreter.names import MAPS
 from shardfix.semantics.values import Function
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["analyse"]
 
-COMMON_KEYWORDS = frozenset({"device", "sharding"})
-"""Keywords that too much other code uses to run it all for their sake."""
-TOTAL = 400_000
+TOTAL = 150_000
 """Expressions and statements evaluated for one module; functions past that are not run, and nothing is known of them."""
+CALLERS = 2
+"""How far up the callers of a mapping function are run, for what they pass to it."""
 
 
 def analyse(module: Module) -> Trace:
@@ -47,14 +47,14 @@ def _functions_of_interest(module: Module) -> tuple[list[ast.FunctionDef], bool]
     and whether anything in the file has to do with maps at all."""
     interesting: set[ast.AST] = set()
     places: list[ast.AST] = [call.node for call in module.calls_to(*MAPS)]
-    places += [keyword for keyword in module.nodes(ast.keyword) if keyword.arg in SHARDING_KEYWORDS - COMMON_KEYWORDS]
+    places += [keyword for keyword in module.nodes(ast.keyword) if keyword.arg == "out_sharding"]
     for place in places:
         interesting.update(_functions_around(module, place))
     names = {node.name for node in interesting if isinstance(node, ast.FunctionDef)}
     for place in places:  # mapped = jax.shard_map(...)
         names |= _assigned_names(module.statement(place))
-    names |= {name.bound for name in module.imports if _may_map(module, name)}
-    while True:
+    names |= _imported_mappers(module)
+    for _ in range(CALLERS):
         found = {
             function
             for kind in (ast.Name, ast.Attribute)
@@ -67,6 +67,31 @@ def _functions_of_interest(module: Module) -> tuple[list[ast.FunctionDef], bool]
         interesting |= found
         names |= {node.name for node in found if isinstance(node, ast.FunctionDef)}
     return [node for node in module.nodes(ast.FunctionDef) if node in interesting], bool(places or names)
+
+
+def _imported_mappers(module: Module) -> set[str]:
+    """Imported names of the project that are handed functions, and whose module speaks of maps."""
+    handed = {
+        name
+        for call in module.nodes(ast.Call)
+        if any(_is_function(module, argument) for argument in call.args)
+        for name in [_root(call.func)]
+        if name is not None
+    }
+    return {name.bound for name in module.imports if name.bound in handed and _may_map(module, name)}
+
+
+def _is_function(module: Module, node: ast.expr) -> bool:
+    if isinstance(node, ast.Lambda):
+        return True
+    found = module.reaching(node) if isinstance(node, ast.Name) else None
+    return bool(found) and all(binding.kind == "function" for binding in found or ())
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _may_map(module: Module, name: ImportedName) -> bool:

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from shardfix.semantics.scopes import Binding, Scope
 
 
-BUDGET = 60_000
+BUDGET = 30_000
 """Expressions and statements evaluated for one entry before the rest is unknown."""
 
 

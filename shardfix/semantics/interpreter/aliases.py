@@ -18,7 +18,15 @@ def held(value: Value, part: Value, depth: int = 0) -> bool:
     """Whether ``part``, the very object, is in ``value``."""
     if value is part:
         return True
-    return depth < DEEPEST and any(held(inner, part, depth + 1) for inner in _inner(value))
+    if type(value) not in HOLDERS or depth == DEEPEST:  # asked of every variable at every change: most hold nothing
+        return False
+    for inner in _inner(value):  # noqa: SIM110  (a generator for each value costs more than the question)
+        if held(inner, part, depth + 1):
+            return True
+    return False
+
+
+HOLDERS = frozenset({Sequence, Dict, Instance, BoundMethod, Partial})
 
 
 def _inner(value: Value) -> tuple[Value, ...]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from shardfix.codemod import Codemod, Finding, Fix, Safety
 from shardfix.outcomes import Failure, ReportedFinding
+from shardfix.prefilter import may_find
 from shardfix.semantics.module import Module
 from shardfix.target import NEWEST_JAX, has
 
@@ -132,7 +133,10 @@ class _Run:
 
     def _find(self, module: Module) -> Iterator[tuple[Finding, tuple[int, int]]]:
         """The findings of all codemods, with their places in the original text."""
+        data = module.source.encode()
         for codemod in self.codemods:
+            if not module.evidence and not may_find(type(codemod), data):
+                continue
             try:
                 found = [(finding, self._place(module.span(finding.range))) for finding in codemod.findings(module)]
             except Exception as error:  # it costs the findings of this codemod in this file, nothing else

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shardfix.codemod import Codemod
 
-__all__ = ["Prefilter"]
+__all__ = ["Prefilter", "may_find"]
 
 
 class Prefilter:
@@ -33,3 +34,13 @@ class Prefilter:
     def passes(self, data: bytes) -> bool:
         """Whether one of the codemods may find something in ``data``."""
         return self._pattern is not None and self._pattern.search(data) is not None
+
+
+def may_find(codemod: type[Codemod], data: bytes) -> bool:
+    """Whether that codemod may find something in ``data``."""
+    return _of_one(codemod).passes(data)
+
+
+@cache
+def _of_one(codemod: type[Codemod]) -> Prefilter:
+    return Prefilter((codemod,))

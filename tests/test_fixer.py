@@ -154,6 +154,8 @@ def test_a_fix_that_undoes_itself_is_dropped_and_told() -> None:
 
 def test_a_fix_that_never_ends_is_dropped_and_told() -> None:
     class Endless(SampleCodemod):
+        triggers = (b"",)
+
         def findings(self, module):  # type: ignore[no-untyped-def]
             node = module.nodes(ast.Name)[0]
             yield self.finding(node, "longer", fix=Fix((Replace(Range.of(node), node.id + "x"),)))
@@ -179,6 +181,8 @@ def test_what_cannot_be_parsed_raises_as_python_does(source: str) -> None:
 
 def test_a_fix_that_loses_a_comment_is_demoted() -> None:
     class Careless(SampleCodemod):
+        triggers = (b"",)
+
         def findings(self, module: Module):  # type: ignore[no-untyped-def]
             for node in module.nodes(ast.Tuple):
                 yield self.finding(node, "a tuple", fix=Fix((Replace(Range.of(node), "new"),)))

@@ -169,6 +169,11 @@ class Rank0Outputs(Codemod):
         ):
             edit = self._lift_expression(module, fault, output.node)
             return Fix((edit,), title=_title(edit)) if edit is not None else None
+        if fault.missing_axes == 1 and (returned := _own_return(module, fault)) is not None:
+            code = f"{named('jax.tree.map')}({named('jax.numpy.atleast_1d')}, "
+            return Fix(
+                (Wrap(Range.of(returned), code, ")"),), title="give every scalar output an axis", needs_jax="0.4.25"
+            )
         return self._wrap_at_map(module, fault)
 
     def _lift_expression(self, module: Module, fault: _Fault, node: ast.expr) -> Edit | None:
@@ -296,6 +301,27 @@ def _as_reported(module: Module, output: Output) -> Output | None:
         ):
             return replace(output, value=replace(known, rank=Rank.exactly(evidence.rank)))
     return None
+
+
+def _own_return(module: Module, fault: _Fault) -> ast.expr | None:
+    """The returned expression, where it alone gives the output, and may turn every scalar into an array of one axis."""
+    output, function = fault.output, fault.output.function
+    if (
+        output.node is not None
+        or function is None
+        or function.module is not module
+        or other_users(function, output.site)
+    ):
+        return None
+    for leaf in outputs(output.run):
+        entries = leaf.spec.entries
+        if (
+            leaf.returned is output.returned
+            and as_array(leaf.value).rank.low == 0
+            and (entries is None or len(entries) != 1)
+        ):
+            return None
+    return output.returned
 
 
 def _own_place(module: Module, fault: _Fault) -> ast.expr | None:

@@ -111,6 +111,16 @@ def shardfix(
             rich_help_panel=MODE,
         ),
     ] = None,
+    choose: Annotated[
+        int | None,
+        typer.Option(
+            "--choose",
+            metavar="NUMBER",
+            help="The repair to make where --traceback leaves a choice.",
+            min=1,
+            rich_help_panel=MODE,
+        ),
+    ] = None,
     run: Annotated[
         str | None,
         typer.Option(
@@ -250,13 +260,15 @@ def shardfix(
         return lambda: rerun(Command(run, time_limit), settings, out, err, write=write)
     if time_limit is not None:
         raise UsageProblem("--time-limit goes with --run only")
+    if choose is not None and traceback is None:
+        raise UsageProblem("--choose goes with --traceback only")
     if traceback is not None:
         from shardfix.from_log import execute_on_log
 
         if check:
             raise UsageProblem("--check cannot be given together with --traceback")
         log = _text_of(traceback)
-        return lambda: execute_on_log(log, request, out, err, as_json=output_format is OutputFormat.JSON)
+        return lambda: execute_on_log(log, request, out, err, as_json=output_format is OutputFormat.JSON, choice=choose)
     reporter = _reporter(output_format)(out, err, request.mode, quiet)
     if STDIN not in request.paths:
         if stdin_filename is not None:

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["execute_on_log", "write_certain"]
 
 
-def execute_on_log(text: str, request: Request, out: Stream, err: Stream, *, as_json: bool = False) -> ExitCode:
+def execute_on_log(
+    text: str, request: Request, out: Stream, err: Stream, *, as_json: bool = False, choice: int | None = None
+) -> ExitCode:
     """Explain the errors in ``text`` and repair what is certain, as the request's mode says.
 
-    ``request.paths`` are where the files that the log names are looked for.
+    ``request.paths`` are where the files that the log names are looked for; ``choice`` is the number of the repair to
+    make where only the author can choose.
     """
     from shardfix.application import Mode
     from shardfix.reporters import diagnosis as report
 
     write = request.mode is Mode.WRITE
     problems: list[str] = []
-    found = diagnose(text, request.settings, request.paths)
+    found = diagnose(text, request.settings, request.paths, choice)
     if write:
         found = _written(found, problems.append)
     seen: list[Diagnosis] = []

@@ -102,6 +102,11 @@ class Diagnosis:
         """The repairs that only the author can choose between."""
         return tuple(repair for repair in self.repairs if not repair.certain)
 
+    def chosen(self, number: int) -> Diagnosis:
+        """The same with a choice, counted from 1, taken for certain."""
+        taken = replace(self.choices[number - 1], certain=True)
+        return replace(self, repairs=(taken,), undecided=False)
+
     @property
     def sentences(self) -> tuple[str, ...]:
         """What failed, one sentence for each piece of evidence."""
@@ -114,13 +119,16 @@ class Diagnosis:
         return self.mended_before or (self.certain is not None and not self.undecided)
 
 
-def diagnose(text: str, settings: Settings, roots: Sequence[str] = (".",)) -> Iterator[Diagnosis]:
+def diagnose(
+    text: str, settings: Settings, roots: Sequence[str] = (".",), choice: int | None = None
+) -> Iterator[Diagnosis]:
     """The errors in a log, each with what repairs it; a repair takes the certain ones before it as made.
 
     Args:
         text: the log.
         settings: which codemods may act, and which JAX the code must run on.
         roots: the folders or files that the paths in the log are looked for in.
+        choice: the number of the repair to take for the first error that leaves a choice.
     """
     original: dict[str, bytes] = {}
     repaired: dict[str, bytes] = {}
@@ -131,6 +139,8 @@ def diagnose(text: str, settings: Settings, roots: Sequence[str] = (".",)) -> It
         diagnosis = _diagnose(item, settings, roots, repaired)
         if repaired and _is_mended(_diagnose(item, settings, roots, original), diagnosis):
             diagnosis = Diagnosis(item, diagnosis.places, mended_before=True)
+        if choice is not None and choice <= len(diagnosis.choices):
+            diagnosis, choice = diagnosis.chosen(choice), None
         if diagnosis.certain:
             for change in diagnosis.certain.changes:
                 original.setdefault(change.path, change.before)

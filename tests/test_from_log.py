@@ -198,3 +198,41 @@ def test_target_jax_holds_back_what_is_younger(project: Path) -> None:
     assert now.certain is not None
     (old,) = diagnose(text, Settings(target_jax="0.7"))
     assert old.certain is None
+
+
+CHOICES = """\
+Traceback (most recent call last):
+  File "/srv/train/pkg/steps.py", line 6, in step
+    f = jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("x"), out_specs=P("data"))
+ValueError: shard_map in_specs argument must refer to an axis marked as manual (frozenset({'data'})), but:
+
+  in_specs refers to 'x'
+
+Check the in_specs values passed to shard_map.
+"""
+
+
+@pytest.fixture
+def undecided(project: Path) -> str:
+    """A program with an error that leaves a choice."""
+    text = PROGRAM.replace(", check_rep=False", "").replace('in_specs="data"', 'in_specs=P("x")')
+    (project / "pkg" / "steps.py").write_text(text)
+    return text
+
+
+def test_choices_are_shown_and_not_made(project: Path, undecided: str, traceback: Callable[..., Any]) -> None:
+    done = traceback(CHOICES, "--write")
+    assert (done.code, done.out) == (1, b"")
+    assert "choice 1: leave that array axis whole" in done.err
+    assert "choice 2: name 'data'" in done.err
+    assert '+    f = jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))' in done.err
+    assert (project / "pkg" / "steps.py").read_text() == undecided
+
+
+def test_a_choice_is_made_when_told(project: Path, undecided: str, traceback: Callable[..., Any]) -> None:
+    assert traceback(CHOICES, "--write", "--choose", "2").code == 0
+    assert (project / "pkg" / "steps.py").read_text() == undecided.replace('P("x")', 'P("data")')
+
+
+def test_choose_usage(project: Path, shardfix_command: Callable[..., Any]) -> None:
+    assert shardfix_command("--choose", "1").code == 2

@@ -32,6 +32,8 @@ def show(diagnosis: Diagnosis, out: Stream | None, err: Stream) -> None:
     for number, repair in enumerate(diagnosis.choices, 1):
         err.line(f"  {err.paint(f'choice {number}:', Style.YELLOW)} {_title(repair)}")
         err.raw(b"".join(b"    " + line for line in painted(repair.diff, err).splitlines(keepends=True)))
+    if diagnosis.choices and out is not None:
+        err.line("  Only you know which is meant: take one with --choose NUMBER.")
     for failure in diagnosis.failures:
         err.line(f"  {err.paint('error', Style.RED)}: {failure}")
     err.line("")

@@ -140,12 +140,12 @@ class Project:
         return self._exists[path]
 
     def _root(self, folder: str) -> str:
-        """The nearest folder above that looks like a project's root; the folder itself where none does."""
+        """The nearest folder above that looks like a project's root; else the one that holds the package, as for Python."""
         if folder not in self._roots:
             here = Path(folder)
-            self._roots[folder] = next(
-                (str(p) for p in (here, *here.parents) if any((p / mark).exists() for mark in ROOT_MARKS)), str(here)
-            )
+            marked = (p for p in (here, *here.parents) if any((p / mark).exists() for mark in ROOT_MARKS))
+            outside = next((p for p in (here, *here.parents) if not self._is_file(str(p / "__init__.py"))), here)
+            self._roots[folder] = str(next(marked, outside))
         return self._roots[folder]
 
 

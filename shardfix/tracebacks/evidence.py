@@ -157,7 +157,8 @@ def _evidence(known: KnownError, pattern: Pattern, link: ReportedError, error: R
             return
         found |= _groups(place)
     frames = _user_frames(error) or _user_frames(link)
-    frames += tuple(frame for frame in _mentioned_places(message) if frame not in frames)
+    shown = {(frame.path, frame.line) for frame in frames}
+    frames += tuple(frame for frame in _mentioned_places(message) if (frame.path, frame.line) not in shown)
     items = [found | _groups(item) for item in pattern.item.finditer(message)] if pattern.item else []
     for groups in items or [found]:
         yield _from_groups(known.name, groups, frames)

@@ -247,16 +247,25 @@ class _Reader:
         if end < len(self.lines) and self.lines[end].startswith("    "):  # the short style: source below the place
             end, text, _ = self._source(end, 0)
         else:  # the long style: source above it
-            for line in reversed(self.lines[max(0, position - 200) : position]):
-                if _PYTEST_FRAME.match(line) or line.startswith("_____"):
-                    break
-                if line.startswith(">") and not text:
-                    text = line[1:].strip()
-                if found := re.match(r"^\s*(?:async )?def (\w+)\(", line):
-                    function = function or found[1]
-                    break
+            text, defined = self._source_above(position)
+            function = function or defined
         self.frames.append(Frame(match["path"], int(match["line"]), function, text))
         return end
+
+    def _source_above(self, position: int) -> tuple[str, str]:
+        """The line that failed and the function that holds it, from the listing that pytest prints above a place."""
+        text = function = ""
+        depth: int | None = None
+        for line in reversed(self.lines[max(0, position - 300) : position]):
+            if _PYTEST_FRAME.match(line) or line.startswith(("_____", "_ _ _")):
+                break
+            if line.startswith(">") and not text:
+                text = line[1:].strip()
+                depth = len(line) - len(line[1:].lstrip())
+            elif depth is not None and (found := re.match(r"^(?P<indent>\s*)(?:async )?def (?P<name>\w+)\(", line)):
+                if len(found["indent"]) < depth:  # a function beside the line that failed stands as deep as that
+                    function, depth = found["name"], len(found["indent"])
+        return text, function
 
     def _pytest_error(self, position: int) -> int:
         """The lines that pytest marks with E: an exception and its message."""

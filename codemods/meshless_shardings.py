@@ -85,7 +85,7 @@ from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, SetArgument, Wrap, named
 from shardfix.semantics.jax_api import Takes, out_sharding_callables
 from shardfix.semantics.meshes import MeshInView, State, mesh_view
-from shardfix.semantics.operand_shardings import operands_are_off_mesh, placement
+from shardfix.semantics.operand_shardings import PLACING, operands_are_off_mesh, placement
 from shardfix.semantics.passed_values import passed_values
 from shardfix.semantics.placement import all_calls_of_result
 from shardfix.semantics.readings import leaf_nodes, substituted
@@ -156,7 +156,7 @@ class MeshlessShardings(Codemod):
                 done.add(passed.value)
                 yield from self._examine(module, passed.argument, passed.value, passed=True)
         yield from self._without_parameter(module)
-        if any(kind in module.source for kind in ("set_mesh", "use_mesh", "device_put", "reshard")):
+        if arguments or module.called_names & PLACING:
             yield from self._ambiguous(module)
 
     def _examine(
@@ -218,8 +218,6 @@ class MeshlessShardings(Codemod):
 
     def _ambiguous(self, module: Module) -> Iterator[Finding]:
         target = self.settings.target_jax
-        if not any(name in module.source for name in ("make_mesh", "Explicit", "mesh")):
-            return
         for product in module.nodes(ast.BinOp):
             if isinstance(product.op, ast.MatMult):
                 yield from self._product(module, product, product.left, product.right)
@@ -521,7 +519,7 @@ class _Judgement:
     def _never_takes_specs(self) -> bool:
         api = self.argument.api
         if self.argument.parameter.name == "sharding":
-            return api != "jax.ShapeDtypeStruct"
+            return api not in ("jax.ShapeDtypeStruct", "jax.make_array_from_process_local_data")
         return api.startswith("jax.numpy.") and api not in ("jax.numpy.empty", "jax.numpy.eye")
 
     def _spec_for_device(self) -> Finding | None:

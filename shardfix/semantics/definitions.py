@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FunctionNode",
     "argument_for",
+    "attribute_names",
+    "attributes_named",
     "class_attributes",
     "constructor_calls",
     "default_of",
@@ -86,14 +89,42 @@ def argument_for(
     return None
 
 
+_READS: WeakKeyDictionary[Module, tuple[dict[str, list[ast.Name]], dict[str, list[ast.Attribute]]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _reads(module: Module) -> tuple[dict[str, list[ast.Name]], dict[str, list[ast.Attribute]]]:
+    """The names that are read, and the attributes that are mentioned, by their name; in source order."""
+    if module not in _READS:
+        names: dict[str, list[ast.Name]] = {}
+        attributes: dict[str, list[ast.Attribute]] = {}
+        for name in module.nodes(ast.Name):
+            if isinstance(name.ctx, ast.Load):
+                names.setdefault(name.id, []).append(name)
+        for attribute in module.nodes(ast.Attribute):
+            attributes.setdefault(attribute.attr, []).append(attribute)
+        _READS[module] = names, attributes
+    return _READS[module]
+
+
+def attributes_named(module: Module, name: str) -> list[ast.Attribute]:
+    """The attributes ``.name`` of anything, read or set."""
+    return _reads(module)[1].get(name, [])
+
+
+def attribute_names(module: Module) -> frozenset[str]:
+    """The names of all attributes that the module mentions."""
+    return frozenset(_reads(module)[1])
+
+
 def name_uses(module: Module, name: str, definition: ast.AST) -> list[ast.expr]:
     """The names that read the binding that ``definition`` (a function, a class, an assigned name) makes."""
     found: list[ast.expr] = []
-    for node in module.nodes(ast.Name):
-        if node.id == name and isinstance(node.ctx, ast.Load):
-            known = module.scope_of(node).lookup(name)
-            if known is not None and any(binding.node is definition for binding in known[1]):
-                found.append(node)
+    for node in _reads(module)[0].get(name, ()):
+        known = module.scope_of(node).lookup(name)
+        if known is not None and any(binding.node is definition for binding in known[1]):
+            found.append(node)
     return found
 
 

@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 
 from shardfix.semantics.definitions import (
     argument_for,
+    attribute_names,
+    attributes_named,
     class_attributes,
     default_of,
     direct_calls,
@@ -392,13 +394,8 @@ class MeshView:
         if isinstance(owner, ast.ClassDef) and arguments and not is_static(function):
             for name, mesh, value, guess in self._class_meshes(owner, function, node):
                 yield MeshInView(f"{arguments[0].arg}.{name}", mesh, Home.ATTRIBUTE, self.module, value, guess)
-        for attribute in self.module.nodes(ast.Attribute):
-            if not _named_like_a_mesh(attribute.attr) or not isinstance(attribute.ctx, ast.Load):
-                continue
-            root = attribute.value
-            while isinstance(root, ast.Attribute):
-                root = root.value
-            if not isinstance(root, ast.Name) or function not in self.module.ancestors(attribute):
+        for attribute, root in self._mesh_attributes:
+            if function not in self.module.ancestors(attribute):
                 continue
             known = self.module.scope_of(attribute).lookup(root.id)
             here = self.module.scope_of(node).lookup(root.id)
@@ -408,6 +405,19 @@ class MeshView:
                 continue
             mesh = self.mesh_of(attribute) or Mesh()
             yield MeshInView(self.module.text(attribute), mesh, Home.ATTRIBUTE, self.module, None, guess=True)
+
+    @cached_property
+    def _mesh_attributes(self) -> list[tuple[ast.Attribute, ast.Name]]:
+        """The attributes that are read and named like a mesh, with the names that their chains start with."""
+        found: list[tuple[ast.Attribute, ast.Name]] = []
+        for name in filter(_named_like_a_mesh, attribute_names(self.module)):
+            for attribute in attributes_named(self.module, name):
+                root: ast.expr = attribute
+                while isinstance(root, ast.Attribute):
+                    root = root.value
+                if isinstance(root, ast.Name) and isinstance(attribute.ctx, ast.Load):
+                    found.append((attribute, root))
+        return found
 
     def _class_meshes(
         self, owner: ast.ClassDef, function: ast.AST, node: ast.AST
@@ -704,7 +714,7 @@ class MeshView:
             elif function.name == "__call__":
                 return self._instances_context(parent, depth)
             else:
-                uses = [node for node in self.module.nodes(ast.Attribute) if node.attr == function.name]
+                uses = list(attributes_named(self.module, function.name))
         else:
             uses = name_uses(self.module, function.name, function)
         uses = [use for use in uses if function not in self.module.ancestors(use)]
@@ -756,7 +766,7 @@ class MeshView:
             case ast.Assign(targets=[ast.Attribute(attr=name) as target]):
                 self._active.add(value)
                 try:
-                    uses = [n for n in module.nodes(ast.Attribute) if n.attr == name and isinstance(n.ctx, ast.Load)]
+                    uses = [n for n in attributes_named(module, name) if isinstance(n.ctx, ast.Load)]
                     return self._join([self._flow(use, depth + 1) for use in uses if use is not target])
                 finally:
                     self._active.discard(value)

@@ -9,8 +9,15 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from shardfix.semantics.definitions import argument_for, class_attributes, direct_calls, enclosing_functions
+from shardfix.semantics.definitions import (
+    argument_for,
+    attributes_named,
+    class_attributes,
+    direct_calls,
+    enclosing_functions,
+)
 from shardfix.semantics.jax_api import out_sharding_parameter
 from shardfix.semantics.meshes import mesh_view
 from shardfix.semantics.situations import AxisKind, axis_kind
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from shardfix.semantics.module import Module
     from shardfix.semantics.sharding_arguments import ShardingArgument
 
-__all__ = ["OFF", "Placement", "operands_are_off_mesh", "placement"]
+__all__ = ["OFF", "PLACING", "Placement", "operands_are_off_mesh", "placement"]
 
 Entry = str | tuple[str, ...] | None
 PLACING = frozenset({"jax.device_put", "jax.reshard", "jax.sharding.reshard", "jax.lax.with_sharding_constraint"})
@@ -69,10 +76,22 @@ class Placement:
 OFF = Placement(None)
 
 
+_PLACEMENTS: WeakKeyDictionary[Module, dict[tuple[ast.expr, str | None], Placement | None]] = WeakKeyDictionary()
+
+
 def placement(module: Module, expression: ast.expr, target_jax: str | None, depth: int = 0) -> Placement | None:
     """Where the array that ``expression`` gives lies; None where that is not known."""
-    if depth > MAX_DEPTH:
-        return None
+    known = _PLACEMENTS.setdefault(module, {})
+    key = (expression, target_jax)
+    if key not in known:
+        if depth > MAX_DEPTH:
+            return None
+        known[key] = None  # what a cycle finds
+        known[key] = _placement(module, expression, target_jax, depth)
+    return known[key]
+
+
+def _placement(module: Module, expression: ast.expr, target_jax: str | None, depth: int) -> Placement | None:
     match expression:
         case ast.Call():
             return _of_call(module, expression, target_jax, depth)
@@ -183,12 +202,11 @@ def _of_method_parameter(
 ) -> Placement | None:
     """What the calls ``instance.method(...)`` in view pass, where the method's name is not used otherwise."""
     given: list[ast.expr | None] = []
-    for attribute in module.nodes(ast.Attribute):
-        if attribute.attr == function.name:
-            call = module.parent(attribute)
-            if not isinstance(call, ast.Call) or call.func is not attribute:
-                return None
-            given.append(argument_for(function, call, name, bound=True))
+    for attribute in attributes_named(module, function.name):
+        call = module.parent(attribute)
+        if not isinstance(call, ast.Call) or call.func is not attribute:
+            return None
+        given.append(argument_for(function, call, name, bound=True))
     return _common(module, given, target_jax, depth)
 
 

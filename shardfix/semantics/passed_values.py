@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.definitions import FunctionNode, argument_for, default_of, direct_calls, name_uses
+from shardfix.semantics.definitions import (
+    FunctionNode,
+    argument_for,
+    attributes_named,
+    default_of,
+    direct_calls,
+    name_uses,
+)
 from shardfix.semantics.readings import leaf_nodes
 from shardfix.semantics.values import Function
 
@@ -80,9 +87,9 @@ def _calls_of(module: Module, function: FunctionNode) -> Iterator[tuple[ast.Call
                     yield call, False
         return
     if isinstance(module.parent(function), ast.ClassDef):
-        for attribute in module.nodes(ast.Attribute):
+        for attribute in attributes_named(module, function.name):
             call = module.parent(attribute)
-            if attribute.attr == function.name and isinstance(call, ast.Call) and call.func is attribute:
+            if isinstance(call, ast.Call) and call.func is attribute:
                 value = module.value_of(attribute)
                 if isinstance(value, Function) and value.node is function and value.bound_self is not None:
                     yield call, True

@@ -241,7 +241,7 @@ def check(data: st.DataObject) -> None:
                 "f-string",
                 "no expression of its own",
                 "no other expression",
-                "not an expression: None",  # the indices of a subscript are none
+                "several indices are no expression",
             )
         ), (reason, module.source)
         return

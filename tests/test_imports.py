@@ -221,6 +221,12 @@ def test_names_bound_by_the_new_code_itself_are_avoided():
             SPEC,
             "import jax\nP = PartitionSpec = 3\nx = jax.sharding.PartitionSpec\n",
         ),
+        (
+            "import os\nNamedSharding = 3\nx = HERE\n",
+            SHARDING,
+            "import os\nimport jax\nNamedSharding = 3\nx = jax.sharding.NamedSharding\n",
+        ),
+        ("import os\nlax = 3\nx = HERE\n", PCAST, "import os\nimport jax\nlax = 3\nx = jax.lax.pcast\n"),
         # customary modules
         ("import os\nx = HERE\n", ARRAY, "import os\nimport jax.numpy as jnp\nx = jnp.array\n"),
         ("x = HERE\n", named("numpy.array"), "import numpy as np\n\nx = np.array\n"),

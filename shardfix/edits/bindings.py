@@ -24,6 +24,11 @@ __all__ = [
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 _SAME_OBJECT = {
+    "jax._src.mesh.Mesh": "jax.sharding.Mesh",
+    "jax._src.named_sharding.NamedSharding": "jax.sharding.NamedSharding",
+    "jax._src.partition_spec.PartitionSpec": "jax.sharding.PartitionSpec",
+    "jax._src.sharding_impls.NamedSharding": "jax.sharding.NamedSharding",
+    "jax._src.sharding_impls.PartitionSpec": "jax.sharding.PartitionSpec",
     "jax.P": "jax.sharding.PartitionSpec",
     "jax.NamedSharding": "jax.sharding.NamedSharding",
     "jax.experimental.PartitionSpec": "jax.sharding.PartitionSpec",

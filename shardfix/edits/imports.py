@@ -150,7 +150,7 @@ class Importer:
             found = self._module_merged(home, last, place)
         if found is None:
             found = self._relied_on(target, place) or self._new(home, last, target, place, by_name)
-        found = found or self._through_jax(target, place)
+        found = found or self._through_jax(target, place) or self._through_new_jax(target, place)
         if found is None:
             raise Refusal(f"line {place.line}: no name for {dotted} is free here")
         return found
@@ -186,6 +186,8 @@ class Importer:
 
     def _alias(self, target: str, place: Place) -> str | None:
         names = [name for name, _ in self._names_for(place, [target])]
+        if len(names) == 1:
+            return names[0]
         if names:
             uses = [name.id for name in self._module.nodes(ast.Name)]
             return max(names, key=lambda name: (uses.count(name), -len(name)))
@@ -221,6 +223,15 @@ class Importer:
                 return f"{name}.P"
             return name + target[len("jax") :]
         return None
+
+    def _through_new_jax(self, target: str, place: Place) -> str | None:
+        """The way out where the name itself is taken."""
+        free = is_free(self._module, "jax", place.module_scope, place.node)
+        if target.rpartition(".")[0] not in ALWAYS_LOADED or place.avoids("jax") or self._is_planned("jax") or not free:
+            return None
+        scope, anchor, before = self._anchor("jax", place, False)
+        self._plan.new = (*self._plan.new, NewImport("jax", None, None, "jax", scope, anchor, before))
+        return target
 
     def _is_loaded(self, home: str) -> bool:
         return any(

@@ -266,6 +266,8 @@ class _Session:
             return self._module.span(cast("ast.Call", parent))
         if isinstance(node, ast.Starred):
             raise Refusal(f"line {node.lineno}: a starred expression cannot be replaced by itself")
+        if isinstance(node, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.elts):
+            raise Refusal(f"line {node.lineno}: several indices are no expression of their own")
         group = grouping_of(self._module, node)
         return group.start, group.end
 

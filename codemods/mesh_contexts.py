@@ -101,6 +101,7 @@ class MeshContexts(Codemod):
 
     triggers = (
         rb"\bwith\b[^:\n]*[mM]esh",
+        rb"\bwith\s*\([^:]{0,400}?[mM]esh",
         rb"\bMesh\(",
         rb"\buse_mesh\b",
         rb"\bthread_resources\b",

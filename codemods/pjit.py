@@ -78,8 +78,16 @@ from shardfix.edits import (
     Wrap,
     named,
 )
+from shardfix.semantics.definitions import class_attributes
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
-from shardfix.semantics.mesh_blocks import MeshBlock, Trap, enters_mesh_elsewhere, mesh_blocks, obstacles
+from shardfix.semantics.mesh_blocks import (
+    MeshBlock,
+    Trap,
+    class_of_self,
+    enters_mesh_elsewhere,
+    mesh_blocks,
+    obstacles,
+)
 from shardfix.semantics.meshes import State, is_dotted, mesh_view
 from shardfix.semantics.placement import all_calls_of_result, calls_of_function
 from shardfix.semantics.values import Sequence, Sharding, Spec, Value
@@ -403,6 +411,8 @@ def _can_be_named(module: Module, mesh: ast.expr, place: ast.AST) -> bool:
     while isinstance(root, ast.Attribute):
         root = root.value
     assert isinstance(root, ast.Name)
+    if isinstance(mesh, ast.Attribute) and mesh.value is root and class_of_self(module, root) is not None:
+        return _is_bound_in_self(module, mesh, place)
     here, there = module.scope_of(place), module.scope_of(root)
     known, meant = here.lookup(root.id), there.lookup(root.id)
     if known is None or meant is None or known[0] is not meant[0] or len(known[1]) != 1:
@@ -411,6 +421,26 @@ def _can_be_named(module: Module, mesh: ast.expr, place: ast.AST) -> bool:
     if known[0] is here or not isinstance(known[0].node, ast.Module):
         return binding.kind == "parameter" or binding.position < (place.lineno, place.col_offset)  # type: ignore[attr-defined]
     return True
+
+
+def _is_bound_in_self(module: Module, mesh: ast.Attribute, place: ast.AST) -> bool:
+    """Whether ``self.mesh`` has its one value at ``place``, in a method of the same class with the same ``self``."""
+    cls = class_of_self(module, mesh.value)
+    method = next((node for node in module.ancestors(place) if cls is not None and module.parent(node) is cls), None)
+    if cls is None or not isinstance(method, ast.FunctionDef):
+        return False
+    arguments = [*method.args.posonlyargs, *method.args.args]
+    if not arguments or arguments[0].arg != getattr(mesh.value, "id", None):
+        return False
+    assigned = class_attributes(cls).get(mesh.attr, [])
+    if len(assigned) != 1:
+        return False
+    statement = assigned[0][2]
+    in_method = method in module.ancestors(statement)
+    if not in_method:
+        maker = next((node for node in module.ancestors(statement) if module.parent(node) is cls), None)
+        return maker is None or getattr(maker, "name", "") == "__init__"
+    return module.parent(statement) is method and (statement.lineno, 0) < (place.lineno, 0)  # type: ignore[attr-defined]
 
 
 def _import_edits(flow: Flow) -> tuple[Edit, ...]:

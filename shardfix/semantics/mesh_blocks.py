@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from shardfix.semantics.definitions import returns
+from shardfix.semantics.definitions import class_attributes, is_static, returns
 from shardfix.semantics.flow import settled_bindings
 from shardfix.semantics.meshes import SET_MESH, is_dotted, mesh_view
 from shardfix.semantics.placement import is_unplaced
@@ -150,7 +150,9 @@ def mesh_blocks(module: Module) -> list[MeshBlock]:
 
 
 _ENTERING: WeakKeyDictionary[Project, frozenset[str]] = WeakKeyDictionary()
-_ENTERS_MESH = re.compile(r"^\s*(?:async )?with\b[^:\n]*\b\w*[mM]esh\b", re.MULTILINE)
+_ENTERS_MESH = re.compile(
+    r"^\s*(?:async )?with\b[^:\n]*\b\w*[mM]esh\b|^\s*(?:async )?with\s*\([^:]{0,400}?\b\w*[mM]esh\b", re.MULTILINE
+)
 
 
 def enters_mesh_elsewhere(module: Module) -> bool:
@@ -210,7 +212,9 @@ def _sets_mesh(module: Module, expression: ast.expr, depth: int = 0) -> bool:
 def _only_named(module: Module, expression: ast.expr) -> bool:
     if not isinstance(expression, ast.Name):
         return False
-    return all(binding.kind == "parameter" for binding in settled_bindings(module, expression))
+    if not all(binding.kind == "parameter" for binding in settled_bindings(module, expression)):
+        return False
+    return not isinstance(module.value_of(expression), Mesh)  # an annotation says more than the name
 
 
 def _named_like_a_mesh(expression: ast.expr) -> bool:
@@ -463,6 +467,9 @@ def jit_behind(module: Module, function: ast.expr, depth: int = 0) -> tuple[Modu
         if len(bindings) == 1 and bindings[0].kind == "assignment" and bindings[0].value and not bindings[0].path:
             return jit_behind(module, bindings[0].value, depth + 1)
         return None
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        values = own_attribute(module, function)
+        return jit_behind(module, values[0], depth + 1) if len(values) == 1 else None
     if not isinstance(function, ast.Call):
         return None
     names = module.resolve(function.func)
@@ -474,6 +481,26 @@ def jit_behind(module: Module, function: ast.expr, depth: int = 0) -> tuple[Modu
         found = [jit_behind(home, value.value, depth + 1) for value in returns(node) if value.value is not None]
         if len(found) == 1 and found[0] is not None:
             return found[0]
+    return None
+
+
+def own_attribute(module: Module, attribute: ast.Attribute) -> list[ast.expr]:
+    """What the class around a method assigns to ``self.name``; empty where the attribute is not one of ``self``."""
+    cls = class_of_self(module, attribute.value)
+    values = class_attributes(cls).get(attribute.attr, []) if cls is not None else []
+    return [value for value, _, _ in values if value is not None]
+
+
+def class_of_self(module: Module, node: ast.expr) -> ast.ClassDef | None:
+    """The class whose ``self`` a name is; None where it is none."""
+    if not isinstance(node, ast.Name):
+        return None
+    for function in module.ancestors(node):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            cls = module.parent(function)
+            if isinstance(cls, ast.ClassDef):
+                arguments = [*function.args.posonlyargs, *function.args.args]
+                return cls if arguments and arguments[0].arg == node.id and not is_static(function) else None
     return None
 
 

@@ -7,6 +7,7 @@ it. What is made without a sharding (``jnp.ones(8)``, a numpy array) has none, a
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,13 @@ def _sites(module: Module, node: ast.expr, depth: int) -> Iterator[ast.Call | No
                     yield None
             if module.scope_of(target) is module.module_scope:
                 yield from (None for _ in importers(module, {target.id}))
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(), attr=name)]):
+            for attribute in module.nodes(ast.Attribute):
+                if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
+                    yield from _sites(module, attribute, depth + 1)
+            own = os.path.abspath(module.path)
+            if any(os.path.abspath(path) != own for path in module.project.mentioning(f".{name}")):
+                yield None
         case ast.Return():
             function = module.enclosing(parent, ast.FunctionDef, ast.AsyncFunctionDef)
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or function.decorator_list:

@@ -63,7 +63,7 @@ class _Axes:
 class AbstractMeshPairs(Codemod):
     """Gives sizes and names apart."""
 
-    triggers: ClassVar[tuple[bytes, ...]] = (rb"\bAbstractMesh\b",)
+    triggers: ClassVar[tuple[bytes, ...]] = (rb"AbstractMesh\b",)
     evidence: ClassVar[frozenset[str]] = frozenset({"missing-argument"})
     removed = "0.5.3"
     replacement_since = "0.5.3"

@@ -83,7 +83,7 @@ DEFINITIONS = {
 class DevicePutReplicated(Codemod):
     """Puts the documented drop-in into the module and calls it."""
 
-    triggers: ClassVar[tuple[bytes, ...]] = (rb"\bdevice_put_(?:replicated|sharded)\b",)
+    triggers: ClassVar[tuple[bytes, ...]] = (rb"device_put_(?:replicated|sharded)\b",)
     evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "removed-name"})
     deprecated = "0.8.1"
     removed = "0.10.0"

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class JitDevice(Codemod):
     """Reports the arguments with what takes their place."""
 
-    triggers: ClassVar[tuple[bytes, ...]] = (rb"\bjit\b[^#]{0,300}?\b(?:device|backend)\s*=",)
+    triggers: ClassVar[tuple[bytes, ...]] = (rb"jit\b[^#]{0,300}?\b(?:device|backend)\s*=",)
     deprecated = "0.4.0"
 
     def findings(self, module: Module) -> Iterator[Finding]:

@@ -104,7 +104,7 @@ class _Placement:
 class PositionalSharding(Codemod):
     """Writes mesh and spec."""
 
-    triggers: ClassVar[tuple[bytes, ...]] = (rb"\bPositionalSharding\b",)
+    triggers: ClassVar[tuple[bytes, ...]] = (rb"PositionalSharding\b",)
     evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "removed-name"})
     deprecated = "0.6.0"
     removed = "0.7.0"

@@ -76,7 +76,7 @@ OLD = "jax.lax.pvary"
 class Pvary(Codemod):
     """Writes ``pcast(..., to="varying")``."""
 
-    triggers: ClassVar[tuple[bytes, ...]] = (rb"\bpvary\b",)
+    triggers: ClassVar[tuple[bytes, ...]] = (rb"pvary\b",)
     evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "removed-name"})
     deprecated = "0.8.2"
     removed = "0.10.0"

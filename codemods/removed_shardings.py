@@ -187,15 +187,25 @@ class RemovedShardings(Codemod):
     """Reports what is gone, with the guide."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (
-        rb"\bxmap|\bsoft_pmap\b|\bsharded_jit\b|\bPmapSharding\b|\bglobal_device_array\b|\bgda_serialization\b|\bshard_alike\b",
-        rb"\bexperimental(?:\.maps\b| import (?:[^\n(]*|\([^)]*)\bmaps\b)",
-        rb"\bpdot\b|\bxeinsum\b|\ball_gather_(?:reduced|start|done)\b|\bunreduced_psum|\bpreduced\b|\bpsend\b|\bprecv\b",
-        rb"\bDeviceLocalLayout\b|\bdevice_local_layout\b|\bLayout\([^()\n]*\bsharding\s*=|\bxla_pmap_p\b|\bpxla\b|\bglobal_arg_shapes\b",
-        rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?!pjit\b)[A-Z_]\w*",
-        rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)get_array_mapping\b",
-        rb"\bjax_(?:pmap_\w+|sharding_in_types|parallel_functions_output_gda|array|jit_pjit_api_merge)\b",
+        rb"xmap",
+        rb"soft_pmap\b",
+        rb"sharded_jit\b",
+        rb"PmapSharding\b",
+        rb"global_device_array\b",
+        rb"gda_serialization\b",
+        rb"shard_alike\b",
+        rb"experimental(?:\.maps\b| import (?:[^\n(]*|\([^)]*)\bmaps\b)",
+        rb"pjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:(?!pjit\b)[A-Z_]\w*|get_array_mapping\b)",
+        rb"pxla\b",
+        rb"lax\.(?:pdot|xeinsum|all_gather_(?:reduced|start|done)|unreduced_psum|preduced|psend|precv)",
+        rb"lax import (?:[^\n(]*|\([^)]*)\b(?:pdot|xeinsum|all_gather_|unreduced_psum|preduced|psend|precv)",
+        rb"DeviceLocalLayout\b",
+        rb"device_local_layout\b",
+        rb"Layout\([^()\n]*\bsharding\s*=",
+        rb"xla_pmap_p\b",
+        rb"global_arg_shapes\b",
+        rb"jax_(?:pmap_\w+|sharding_in_types|parallel_functions_output_gda|array|jit_pjit_api_merge)\b",
     )
-    evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "missing-module", "removed-name"})
     deprecated = "0.4.26"
     removed = "0.4.31"
 

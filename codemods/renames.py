@@ -163,26 +163,39 @@ class Renames(Codemod):
     """Writes the names that the targeted JAX has."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (
-        rb"(?<!tree_util)(?<!jtu)\.tree_(?:map|leaves|flatten|unflatten|structure|transpose|multimap)\b",
-        rb"\bjax import(?: [^\n(]*| \([^)]*)\btree(?:def)?_",
-        rb"\btreedef_is_leaf\b|\btree_multimap\b",
-        rb"\bexperimental(?:\.maps\b| import (?:[^\n(]*|\([^)]*)\bmaps\b)",
-        rb"\bexperimental(?:\.PartitionSpec\b| import (?:[^\n(]*|\([^)]*)\bPartitionSpec\b)",
-        rb"\bexperimental(?:\.shard\b| import (?:[^\n(]*|\([^)]*)\bshard\b)",
-        rb"\bpjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:PartitionSpec|NamedSharding|with_sharding_constraint|pjit_p)\b",
-        rb"\bpjit_p\b|\bpxla(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:PartitionSpec|Mesh)\b|\bsharded_jit\b",
-        rb"\b(?:MeshPspec|OpSharding|GSPMD|XLACompatible)Sharding\b|\bAxisTypes\b",
-        rb"\bget_aval\b|\baxis_frame\b|\ball_gather_invariant\b|\blinear_util\b",
-        rb"\bvma\b(?!\s*:)|\baxis_shapes\s*=|\baxis_resources\s*=|\bout_type\s*=",
-        rb"\b(?:auto_axes|explicit_axes)\b|\blax\.(?:broadcast|broadcast_in_dim|reshape)\([^#]{0,200}?\bsharding\s*=",
-        rb"\bjit\(\s*fun\s*=",
-        rb"\b(?:pjit|pxla|ad_checkpoint|experimental|core) as \w|\bjax import(?: [^\n(]*| \([^)]*)\bShapedArray\b",
-        rb"(?<!core)\.ShapedArray\b|\babstract_arrays\b|\bad_checkpoint(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:checkpoint|remat)\b",
-        rb"\bcore(?:\.| import (?:[^\n(]*|\([^)]*)\b)"
+        rb"\.tree_(?<!tree_util\.tree_)(?<!jtu\.tree_)(?:map|leaves|flatten|unflatten|structure|transpose|multimap)\b",
+        rb"jax import(?: [^\n(]*| \([^)]*)\b(?:tree_|treedef_|ShapedArray\b)",
+        rb"treedef_is_leaf\b",
+        rb"tree_multimap\b",
+        rb"experimental(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:maps|PartitionSpec|shard)\b",
+        rb"pjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:PartitionSpec|NamedSharding|with_sharding_constraint|pjit_p)\b",
+        rb"pxla(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:PartitionSpec|Mesh)\b",
+        rb"ad_checkpoint(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:checkpoint|remat)\b",
+        rb"core(?:\.| import (?:[^\n(]*|\([^)]*)\b)"
         rb"(?:ClosedJaxpr|Jaxpr|JaxprEqn|Literal|Primitive|Token|Var|jaxpr_as_fun)\b",
-    )
-    evidence: ClassVar[frozenset[str]] = frozenset(
-        {"deprecated-name", "missing-module", "removed-name", "unexpected-keyword"}
+        *(rb"%b as \w" % module for module in (b"pjit", b"pxla", b"experimental", b"ad_checkpoint", b"core")),
+        rb"pjit_p\b",
+        rb"sharded_jit\b",
+        rb"MeshPspecSharding\b",
+        rb"OpShardingSharding\b",
+        rb"GSPMDSharding\b",
+        rb"XLACompatibleSharding\b",
+        rb"AxisTypes\b",
+        rb"get_aval\b",
+        rb"axis_frame\b",
+        rb"all_gather_invariant\b",
+        rb"linear_util\b",
+        rb"abstract_arrays\b",
+        rb"\.ShapedArray\b(?<!core\.ShapedArray)",
+        rb"\.vma\b",
+        rb"vma(?<!_vma)[\"']?\s*[=:]",
+        rb"axis_shapes\b",
+        rb"axis_resources\b",
+        rb"out_type[\"']?\s*[=:]",
+        rb"auto_axes\b",
+        rb"explicit_axes\b",
+        rb"lax\.(?:broadcast|broadcast_in_dim|reshape)\([^#]{0,200}?\bsharding\s*=",
+        rb"jit\(\s*fun\s*=",
     )
 
     def findings(self, module: Module) -> Iterator[Finding]:

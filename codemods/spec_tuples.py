@@ -61,9 +61,13 @@ class SpecTuples(Codemod):
     """Compares specs with specs."""
 
     triggers: ClassVar[tuple[bytes, ...]] = (
-        rb"spec\b[^\n]{0,80}?[!=]=|[!=]=[^\n]{0,80}?spec\b",
-        rb"\bisinstance\(\s*[\w.]*spec\s*,",
-        rb"\b(?:P|PartitionSpec)\([^()\n]*\)\s*[!=]=|\bassert\w*_?[eE]qual\([^)]*spec\b",
+        rb"spec\b[^\n]{0,80}?[!=]=",
+        rb"==[^\n]{0,80}?spec\b",
+        rb"!=[^\n]{0,80}?spec\b",
+        rb"isinstance\(\s*[\w.]*spec\s*,",
+        rb"PartitionSpec\([^()\n]*\)\s*[!=]=",
+        rb"P\([^()\n]*\)\s*[!=]=",
+        rb"assert\w*_?[eE]qual\([^)]*spec\b",
     )
     deprecated = "0.6.1"
     removed = "0.10.0"

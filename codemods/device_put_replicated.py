@@ -119,8 +119,12 @@ class DevicePutReplicated(Codemod):
 
 def _indentation(module: Module) -> str:
     """What the file indents a function or class by; four blanks where it has none."""
-    for kind in (ast.FunctionDef, ast.ClassDef):
-        for node in module.nodes(kind):
+    definitions: tuple[list[ast.FunctionDef], list[ast.ClassDef]] = (
+        module.nodes(ast.FunctionDef),
+        module.nodes(ast.ClassDef),
+    )
+    for kind in definitions:
+        for node in kind:
             first = node.body[0]
             if node.col_offset == 0 and first.lineno > node.lineno and first.col_offset:
                 end = module.offset(first.lineno, first.col_offset)

@@ -162,7 +162,9 @@ class SpecMismatches(Codemod):
         if len(near) == 1 and near[0] not in used and len(near[0]) > 2:
             fix = Fix((Replace(Range.of(text), repr_like(text, near[0])),), title=f"write {near[0]!r}")
             return self.finding(text, message, fix=fix)
-        return self.finding(text, message, reason=f"name one of {axes_text(axes)}, or None for an axis that is not split")
+        return self.finding(
+            text, message, reason=f"name one of {axes_text(axes)}, or None for an axis that is not split"
+        )
 
     def _not_manual(
         self, module: Module, node: ast.expr, manual: frozenset[str], axes: tuple[str, ...] | None
@@ -186,7 +188,12 @@ class SpecMismatches(Codemod):
         if isinstance(value, Text) and isinstance(node, ast.Constant):
             fix = Fix((Replace(Range.of(node), "{" + module.text(node) + "}"),), title="make it a set")
             yield self.finding(node, "axis_names is a string: JAX takes a set", fix=fix)
-        elif isinstance(value, Sequence) and value.kind in ("list", "tuple") and isinstance(node, ast.List | ast.Tuple) and node.elts:
+        elif (
+            isinstance(value, Sequence)
+            and value.kind in ("list", "tuple")
+            and isinstance(node, ast.List | ast.Tuple)
+            and node.elts
+        ):
             inner = ", ".join(module.text(element) for element in node.elts)
             fix = Fix((Replace(Range.of(node), "{" + inner + "}"),), title="make it a set")
             yield self.finding(node, f"axis_names is a {value.kind}: JAX takes a set", fix=fix)
@@ -221,10 +228,14 @@ class SpecMismatches(Codemod):
     ) -> Finding:
         assert spec.entries is not None
         which = f"argument {path[0]}{path_text(path[1:])}"
-        message = f"{which} has rank {rank}, but its spec {spec_text(spec)} has {len(spec.entries)} entries".replace("1 entries", "1 entry")
+        message = f"{which} has rank {rank}, but its spec {spec_text(spec)} has {len(spec.entries)} entries".replace(
+            "1 entries", "1 entry"
+        )
         place = (locate(module, node, spec_path) if node is not None else None) or run.site.call
         if rank > 0 or node is None or place is run.site.call:
-            return self.finding(place, message, reason=f"shorten the spec to {rank} entries, or give the array another axis")
+            return self.finding(
+                place, message, reason=f"shorten the spec to {rank} entries, or give the array another axis"
+            )
         if run.site.api == "jax.smap":
             return self.finding(place, message, reason="a scalar is not split: its in_axes entry is None")
         sole = all(other == spec_path or other_path == path for other_path, _, other, _ in _all_arguments(run))
@@ -235,7 +246,9 @@ class SpecMismatches(Codemod):
             safety = Safety.SAFE if harmless else Safety.UNSAFE
             code = f"{named('jax.sharding.PartitionSpec')}()"
             fix = Fix((Replace(Range.of(place), code),), safety, "a scalar goes whole to every device: P()")
-        return self.finding(place, message, fix=fix, reason="" if fix and fix.safety is Safety.SAFE else "a scalar's spec is P()")
+        return self.finding(
+            place, message, fix=fix, reason="" if fix and fix.safety is Safety.SAFE else "a scalar's spec is P()"
+        )
 
     # Numbers of specs
 
@@ -256,7 +269,8 @@ class SpecMismatches(Codemod):
         if node is None:
             return
         for wrong in _wrong_structures(outer, run.result):
-            yield self.finding(node, wrong, reason="out_specs has the structure of what the function returns; one spec alone stands for all of it")
+            reason = "out_specs has the structure of what the function returns; one spec alone stands for all of it"
+            yield self.finding(node, wrong, reason=reason)
 
 
 def _all_arguments(run: MapRun) -> list[tuple[Path, Spec, Path, Value]]:
@@ -314,12 +328,12 @@ def _axis_texts(spec: ast.Call) -> list[ast.Constant]:
     found = []
     for argument in spec.args:
         elements = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
-        found += [element for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)]
+        found += [
+            element for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
+        ]
     return found
 
 
 def repr_like(text: ast.Constant, value: str) -> str:
     """The string as code. (Double quotes, as nearly all code that is formatted has them.)"""
     return f'"{value}"'
-
-

@@ -171,7 +171,10 @@ def _reason(output: Output, axes: frozenset[str]) -> str:
         f"value is wanted"
     )
     if _gathers(output):
-        reason += '; a gathered value that is equal everywhere by construction: all_gather(..., to="invarying") (JAX 0.10), or check_vma=False'
+        reason += (
+            "; a gathered value that is equal everywhere by construction: "
+            'all_gather(..., to="invarying") (JAX 0.10), or check_vma=False'
+        )
     return reason
 
 

@@ -17,8 +17,9 @@ def table() -> str:
     rows = ["| codemod | finds | JAX |", "|---|---|---|"]
     for name, codemod in all_codemods().items():
         summary = codemod.manual_page().partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        versions = [f"deprecated {codemod.deprecated}" if codemod.deprecated else "", f"removed {codemod.removed}" if codemod.removed else ""]
-        rows.append(f"| `{name}` | {summary} | {', '.join(filter(None, versions))} |")
+        since = {"deprecated": codemod.deprecated, "removed": codemod.removed}
+        versions = ", ".join(f"{word} {version}" for word, version in since.items() if version)
+        rows.append(f"| `{name}` | {summary} | {versions} |")
     return "\n".join(rows) + "\n"
 
 

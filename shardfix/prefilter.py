@@ -29,7 +29,7 @@ class Prefilter:
                 except re.error as error:
                     raise ValueError(f"{codemod.codemod_name()}: trigger {trigger!r}: {error}") from None
                 triggers[trigger] = None
-        self._pattern = re.compile(b"|".join(b"(?:%b)" % trigger for trigger in triggers)) if triggers else None
+        self._pattern = _of_triggers(tuple(triggers)) if triggers else None
 
     def passes(self, data: bytes) -> bool:
         """Whether one of the codemods may find something in ``data``."""
@@ -38,9 +38,9 @@ class Prefilter:
 
 def may_find(codemod: type[Codemod], data: bytes) -> bool:
     """Whether that codemod may find something in ``data``."""
-    return _of_one(codemod).passes(data)
+    return _of_triggers(codemod.triggers).search(data) is not None if codemod.triggers else False
 
 
 @cache
-def _of_one(codemod: type[Codemod]) -> Prefilter:
-    return Prefilter((codemod,))
+def _of_triggers(triggers: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(b"(?:%b)" % trigger for trigger in triggers))

@@ -66,8 +66,9 @@ def _varying_text(varying: Varying) -> str:
     if varying.exact is not None:
         return f"varies over {axes_text(varying.exact)}" if varying.exact else "the same on all devices"
     if varying.at_most is None:
-        known = f"varies over {axes_text(varying.at_least)} and perhaps others" if varying.at_least else "varying unknown"
-        return known
+        return (
+            f"varies over {axes_text(varying.at_least)} and perhaps others" if varying.at_least else "varying unknown"
+        )
     return f"varies over {axes_text(varying.at_most)} at most"
 
 

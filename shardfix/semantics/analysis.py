@@ -54,11 +54,11 @@ def _functions_of_interest(module: Module) -> tuple[list[ast.FunctionDef], bool]
     for place in places:  # mapped = jax.shard_map(...)
         names |= _assigned_names(module.statement(place))
     names |= _imported_mappers(module)
+    readers: list[ast.Name | ast.Attribute] = [*module.nodes(ast.Name), *module.nodes(ast.Attribute)]
     for _ in range(CALLERS):
         found = {
             function
-            for kind in (ast.Name, ast.Attribute)
-            for node in module.nodes(kind)
+            for node in readers
             if (node.id if isinstance(node, ast.Name) else node.attr) in names
             for function in _functions_around(module, node)
         }

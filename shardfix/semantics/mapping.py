@@ -27,7 +27,11 @@ def other_users(function: Function, site: MapSite) -> list[ast.expr]:
         return []
     mapped = _function_argument(site)
     inside = set(ast.walk(mapped)) if mapped is not None else set()
-    others = [node for node in function_references(function) if node not in inside and not _is_recursive(module, node, function)]
+    others = [
+        node
+        for node in function_references(function)
+        if node not in inside and not _is_recursive(module, node, function)
+    ]
     if not is_named_at_map(function, site):
         # The map's function is a parameter: what is handed on there is mapped there, unless it is also called on the way.
         others = [node for node in others if not _is_handed_to_project(module, node)]

@@ -411,7 +411,7 @@ class Module:
             return found
         unique = {id(call): call for call in found}
         return sorted(
-            unique.values(), key=lambda call: (call.node.lineno, call.node.col_offset, -call.node.end_col_offset)
+            unique.values(), key=lambda call: (call.node.lineno, call.node.col_offset, -(call.node.end_col_offset or 0))
         )
 
     @property
@@ -442,11 +442,11 @@ class Module:
     @cached_property
     def _uses(self) -> dict[str, list[ast.expr]]:
         found: dict[str, list[ast.expr]] = {}
-        for kind in (ast.Name, ast.Attribute):
-            for node in self.nodes(kind):
-                if isinstance(node.ctx, ast.Load):
-                    for dotted in self.resolve(node):
-                        found.setdefault(dotted, []).append(node)
+        nodes: list[ast.Name | ast.Attribute] = [*self.nodes(ast.Name), *self.nodes(ast.Attribute)]
+        for node in nodes:
+            if isinstance(node.ctx, ast.Load):
+                for dotted in self.resolve(node):
+                    found.setdefault(dotted, []).append(node)
         return found
 
     def uses_of(self, *dotted: str) -> list[ast.expr]:
@@ -464,21 +464,20 @@ class Module:
         """Names whose objects are changed in place somewhere in the file: by item assignment, attribute or a list's methods."""
         found: set[str] = set()
         imported = {name.bound for name in self.imports}  # jnp.append and lax.add change nothing
-        for kind in (ast.Subscript, ast.Attribute):
-            for node in self.nodes(kind):
-                if isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load):
+        nodes: list[ast.Subscript | ast.Attribute] = [*self.nodes(ast.Subscript), *self.nodes(ast.Attribute)]
+        for node in nodes:
+            if isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load):
+                found.add(node.value.id)
+            elif isinstance(node, ast.Attribute) and node.attr in MUTATORS and isinstance(node.value, ast.Name):
+                if isinstance(self.parent(node), ast.Call) and node.value.id not in imported:
                     found.add(node.value.id)
-                elif isinstance(node, ast.Attribute) and node.attr in MUTATORS and isinstance(node.value, ast.Name):
-                    if isinstance(self.parent(node), ast.Call) and node.value.id not in imported:
-                        found.add(node.value.id)
         return frozenset(found - {"self", "cls"})
 
     @cached_property
     def rebound_names(self) -> frozenset[str]:
         """Names that functions bind in scopes around them, by ``global`` or ``nonlocal``."""
-        return frozenset(
-            name for kind in (ast.Global, ast.Nonlocal) for statement in self.nodes(kind) for name in statement.names
-        )
+        statements: list[ast.Global | ast.Nonlocal] = [*self.nodes(ast.Global), *self.nodes(ast.Nonlocal)]
+        return frozenset(name for statement in statements for name in statement.names)
 
     # Compatibility code
 

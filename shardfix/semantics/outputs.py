@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.names import MAPS
 from shardfix.semantics.interpreter.records import record_fields
-from shardfix.semantics.values import Class, Constant, Dict, Function, Instance, MapSite, Sequence, Spec, Tree, Value, is_number
+from shardfix.semantics.values import (
+    Class,
+    Constant,
+    Dict,
+    Function,
+    Instance,
+    MapSite,
+    Sequence,
+    Spec,
+    Tree,
+    Value,
+    is_number,
+)
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -103,7 +115,12 @@ def locate(module: Module, node: ast.expr | None, path: Path) -> ast.expr | None
                 node = elements[key]
             case ast.Dict(keys=keys, values=values):
                 node = next(
-                    (v for k, v in reversed(list(zip(keys, values, strict=True))) if isinstance(k, ast.Constant) and k.value == key), None
+                    (
+                        v
+                        for k, v in reversed(list(zip(keys, values, strict=True)))
+                        if isinstance(k, ast.Constant) and k.value == key
+                    ),
+                    None,
                 )
             case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
                 node = next((keyword.value for keyword in keywords if keyword.arg == key), None)
@@ -117,7 +134,11 @@ def locate(module: Module, node: ast.expr | None, path: Path) -> ast.expr | None
 def _record_argument(module: Module, call: ast.Call, name: str) -> ast.expr | None:
     """The argument that sets the field ``name`` where a dataclass or NamedTuple of the project is made."""
     found = module.definition(call.func)
-    if found is None or not isinstance(found[1], ast.ClassDef) or any(isinstance(given, ast.Starred) for given in call.args):
+    if (
+        found is None
+        or not isinstance(found[1], ast.ClassDef)
+        or any(isinstance(given, ast.Starred) for given in call.args)
+    ):
         return None
     names = [field for field, _ in record_fields(Class(found[0], found[1])) or ()]
     if name in names[: len(call.args)]:
@@ -164,7 +185,11 @@ def function_references(function: Function) -> list[ast.expr]:
     module, node = function.module, function.node
     if isinstance(node, ast.Lambda):
         statement = module.parent(node)
-        if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)):
+        if not (
+            isinstance(statement, ast.Assign)
+            and len(statement.targets) == 1
+            and isinstance(statement.targets[0], ast.Name)
+        ):
             return []
         name, home = statement.targets[0].id, module.scope_of(statement)
     else:

@@ -188,9 +188,8 @@ def build_scopes(
             word: Kind = "class" if kind is ast.ClassDef else "function"
             name = definition.name  # type: ignore[attr-defined]
             scope_of(definition).add(Binding(name, word, definition, definition, conditional))  # type: ignore[arg-type]
-    for kind in (ast.Import, ast.ImportFrom):
-        for statement in nodes.get(kind, ()):
-            _add_import(statement, scope_of(statement), _is_conditional(statement, parents))
+    for imported in (*nodes.get(ast.Import, ()), *nodes.get(ast.ImportFrom, ())):
+        _add_import(imported, scope_of(imported), _is_conditional(imported, parents))
     for name in nodes.get(ast.Name, ()):
         assert isinstance(name, ast.Name)
         if not isinstance(name.ctx, ast.Load):
@@ -200,9 +199,9 @@ def build_scopes(
                 while isinstance(scope.node, COMPREHENSIONS) and scope.parent is not None:
                     scope = scope.parent
             scope.add(binding)
-    for kind in (ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping):
-        for node in nodes.get(kind, ()):
-            bound = getattr(node, "rest", None) if kind is ast.MatchMapping else getattr(node, "name", None)
+    for binder in (ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping):
+        for node in nodes.get(binder, ()):
+            bound = getattr(node, "rest" if binder is ast.MatchMapping else "name", None)
             if bound:
                 scope_of(node).add(Binding(bound, "other", node, _statement(node, parents), True))
     return scopes
@@ -302,7 +301,7 @@ def index_nodes(tree: ast.Module) -> tuple[dict[type, list[ast.AST]], dict[ast.A
         for name in kind._fields:
             value = getattr(node, name, None)
             if value.__class__ is list:
-                for item in value:  # type: ignore[union-attr]
+                for item in value:
                     if isinstance(item, ast.AST) and not isinstance(item, skipped):
                         parents[item] = node
                         children.append(item)

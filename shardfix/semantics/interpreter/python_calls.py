@@ -175,12 +175,15 @@ def _builtin_map(call: SpecialCall) -> Value:
     return Sequence(None, "list", call.apply(function, iterated(source)))
 
 
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "abs": abs}
+
+
 def _number(call: SpecialCall) -> Value:
     name = call.name.rpartition(".")[2]
     match call.arguments:
         case (Constant(value=int() | float() | bool() as known),) if len(call.arguments) == 1 and not call.keywords:
             try:
-                return Constant({"int": int, "float": float, "bool": bool, "abs": abs}[name](known))
+                return Constant(_CONVERSIONS[name](known))
             except (KeyError, ValueError, OverflowError):
                 return Number()
     if name == "abs" and call.arguments and isinstance(call.arguments[0], Array | Tree):

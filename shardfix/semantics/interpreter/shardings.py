@@ -39,7 +39,7 @@ def spec_entry(value: Value) -> Any:
         case Sequence(items=tuple() as items) if all(
             isinstance(item, Text) and item.value is not None for item in items
         ):
-            return tuple(item.value for item in items)  # type: ignore[attr-defined]
+            return tuple(item.value for item in items)
     return ...
 
 
@@ -69,7 +69,7 @@ def axis_names(value: Value | None) -> tuple[str, ...] | None:
         case Sequence(items=tuple() as items) if all(
             isinstance(item, Text) and item.value is not None for item in items
         ):
-            return tuple(item.value for item in items)  # type: ignore[attr-defined]
+            return tuple(item.value for item in items)
     return None
 
 

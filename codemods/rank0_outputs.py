@@ -48,7 +48,7 @@ When it does not fix
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -56,7 +56,7 @@ from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Edit, InsertStatement, Replace, SetArgument, Wrap, named
 from shardfix.semantics.mapping import calls_in_view, is_named_at_map, other_users
 from shardfix.semantics.outputs import Output, Path, locate, map_call, outputs, path_text, specs_node
-from shardfix.semantics.values import OUTER, Array, MapSite, Rank, Spec, as_array, is_number
+from shardfix.semantics.values import OUTER, Array, Rank, Spec, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 from shardfix.settings import Rank0Style
 
@@ -222,8 +222,6 @@ class Rank0Outputs(Codemod):
         if argument is None or not argument.direct:
             return None
         lifted = _lifted_code(fault)
-        if lifted is None:
-            return None
         callee = module.text(argument.value)
         if isinstance(argument.value, ast.Lambda):
             callee = f"({callee})"
@@ -235,9 +233,8 @@ class Rank0Outputs(Codemod):
         if not isinstance(argument.value, ast.Name | ast.Attribute):
             return None
         body = _wrapper_body(fault, callee, lifted)
-        name = f"{argument.value.id if isinstance(argument.value, ast.Name) else argument.value.attr}_with_axes".lstrip(
-            "_"
-        )
+        own_name = argument.value.id if isinstance(argument.value, ast.Name) else argument.value.attr
+        name = f"{own_name.lstrip('_')}_with_axes"
         if body is None or module.scope_of(output.site.call).lookup(name) is not None:
             return None
         statement = module.statement(output.site.call)
@@ -438,14 +435,15 @@ def _takes_keepdims(module: Module, call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and not call.args and call.func.attr in METHODS_THAT_KEEP_DIMENSIONS
 
 
-def _lifted_code(fault: _Fault):  # type: ignore[no-untyped-def]
+def _lifted_code(fault: _Fault) -> Callable[[str], str]:
+    """How code that gives the output is written so that it gives the missing axes too."""
     count = fault.missing_axes
     if fault.may_be_number or any(is_number(output.value) for output in fault.outputs):
         return lambda code: f"{named('jax.numpy.reshape')}({code}, {(1,) * count})"
     return lambda code: f"{code}[{', '.join(['None'] * count)}]"
 
 
-def _wrapper_body(fault: _Fault, function: str, lifted) -> str | None:  # type: ignore[no-untyped-def]
+def _wrapper_body(fault: _Fault, function: str, lifted: Callable[[str], str]) -> str | None:
     """The body of a function that calls ``function`` and gives one of its outputs the axes it lacks."""
     from shardfix.semantics.values import Dict, Sequence
 
@@ -499,7 +497,3 @@ def _title(edit: Edit) -> str:
         case Replace():
             return "make the value an array with the missing axis"
     return "add the missing axis"
-
-
-def _site_of(fault: _Fault) -> MapSite:
-    return fault.output.site

@@ -89,11 +89,11 @@ class SpecMismatches(Codemod):
     )
 
     def findings(self, module: Module) -> Iterator[Finding]:
-        seen: set[tuple[ast.AST, str]] = set()
+        seen: set[tuple[Range, str]] = set()
         for finding in self._all(module):
             key = (finding.range, finding.message)
-            if key not in seen:  # type: ignore[comparison-overlap]
-                seen.add(key)  # type: ignore[arg-type]
+            if key not in seen:
+                seen.add(key)
                 yield finding
 
     def _all(self, module: Module) -> Iterator[Finding]:

@@ -173,7 +173,10 @@ class ExperimentalShardMap(Codemod):
         safety = Safety.UNSAFE if explicit else Safety.SAFE
         fix = Fix(tuple(dict.fromkeys(edits)), safety, _title(flow), NEEDS)
         yield self.finding(
-            flow.imported.statement if flow.imported else flow.spelled[0], DEPRECATED, fix=fix, reason=explicit
+            flow.imported.statement if flow.imported else flow.spelled[0],
+            DEPRECATED,
+            fix=fix,
+            reason=explicit or _note_on_defaults(module, flow),
         )
 
     def _apart(
@@ -443,6 +446,19 @@ def _explicit_mesh(module: Module, call: Call) -> str:
         "the mesh has JAX 0.9's default axis types, Explicit, and the arguments are not placed on it: jax.shard_map rejects "
         "that, as the old function does (see make-mesh-defaults)"
     )
+
+
+def _note_on_defaults(module: Module, flow: Flow) -> str:
+    """What to know where the mesh of a call has the default axis types, and its arguments are not seen."""
+    for call in flow.calls:
+        mesh = call.value("mesh", 1)
+        known = mesh_view(module).mesh_of(mesh) if mesh is not None else None
+        if known is not None and known.default_types:
+            return (
+                f"the mesh of the call on line {call.node.lineno} has JAX 0.9's default axis types, Explicit: in_specs is an "
+                "assertion there"
+            )
+    return ""
 
 
 def _old_keywords(call: Call) -> list[str]:

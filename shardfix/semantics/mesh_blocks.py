@@ -19,7 +19,7 @@ from shardfix.semantics.definitions import class_attributes, is_static, returns
 from shardfix.semantics.flow import settled_bindings
 from shardfix.semantics.meshes import SET_MESH, is_dotted, mesh_view
 from shardfix.semantics.placement import is_unplaced
-from shardfix.semantics.values import Mesh, Sharding
+from shardfix.semantics.values import Constant, Dict, Mesh, Number, Sequence, Sharding, Spec, Text
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
@@ -87,6 +87,7 @@ PLAIN_METHODS = frozenset(
     "block_until_ready tolist item sum mean min max all any copy append extend items keys values get format join split strip "
     "startswith endswith update pop setdefault shape is_fully_replicated lower compile as_text".split()
 )
+PLAIN_VALUES = (Constant, Number, Text, Spec, Sequence, Dict)
 MAX_DEPTH = 8
 
 
@@ -294,6 +295,8 @@ class _Scan:
                 if module is self.module:
                     self._leads = inner
                 self.call(module, inner, traced=traced)
+            elif not traced and _may_make_array(module, inner):
+                self.note(module, Trap.MADE_INSIDE, inner)
             elif isinstance(inner, ast.With | ast.AsyncWith) and inner is not node and traced:
                 self.note(module, Trap.OUT_OF_VIEW, inner)
 
@@ -484,6 +487,23 @@ def jit_behind(module: Module, function: ast.expr, depth: int = 0) -> tuple[Modu
     return None
 
 
+def _may_make_array(module: Module, node: ast.AST) -> bool:
+    """Whether an operation may be one on arrays, whose result JAX makes where it stands."""
+    match node:
+        case ast.BinOp():
+            return not isinstance(module.value_of(node), PLAIN_VALUES)
+        case ast.UnaryOp(op=ast.USub() | ast.Invert(), operand=operand):
+            return not isinstance(module.value_of(operand), PLAIN_VALUES)
+        case ast.AugAssign(target=target):
+            return not (isinstance(target, ast.Name) and isinstance(node.value, ast.Constant))
+        case ast.Subscript(slice=index, ctx=ast.Load()):
+            return not (isinstance(index, ast.Constant) and isinstance(index.value, str))
+        case ast.Compare():
+            parent = module.parent(node)
+            return not isinstance(parent, ast.If | ast.While | ast.Assert | ast.BoolOp | ast.IfExp)
+    return False
+
+
 def own_attribute(module: Module, attribute: ast.Attribute) -> list[ast.expr]:
     """What the class around a method assigns to ``self.name``; empty where the attribute is not one of ``self``."""
     cls = class_of_self(module, attribute.value)
@@ -509,7 +529,7 @@ def _is_made_here(module: Module, call: ast.Call, argument: ast.expr, depth: int
     if isinstance(argument, ast.Call):
         return any(name.startswith(MAKERS) for name in module.resolve(argument.func))
     if isinstance(argument, ast.BinOp):
-        return _is_made_here(module, call, argument.left, depth) or _is_made_here(module, call, argument.right, depth)
+        return _may_make_array(module, argument)
     if not isinstance(argument, ast.Name) or depth > MAX_DEPTH:
         return False
     around = {node for node in module.ancestors(call) if isinstance(node, ast.With | ast.AsyncWith)}

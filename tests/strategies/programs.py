@@ -81,7 +81,8 @@ def programs(draw: Any, checked: bool | None = None) -> Program:
 
     def generate() -> None:
         for _ in range(draw(st.sampled_from((1, 1, 2)))):
-            mapping(writer, dict(zip(axes, sizes, strict=True)), check)
+            if not mapping(writer, dict(zip(axes, sizes, strict=True)), check):
+                return
 
     sys.modules["helpers"] = helpers
     try:
@@ -98,8 +99,8 @@ LAST_BOOK: list[Book] = []
 """The book of the last program, for those who ask how many statements JAX rejected."""
 
 
-def mapping(w: Writer, sizes: dict[str, int], check: bool) -> None:
-    """Write a function, map it over the mesh, and call it."""
+def mapping(w: Writer, sizes: dict[str, int], check: bool) -> bool:
+    """Write a function, map it over the mesh, and call it; says whether JAX takes the call."""
     draw = w.draw
     axes = tuple(sizes)
     partial_manual = len(axes) > 1 and w.chance(5) and check
@@ -162,8 +163,10 @@ def mapping(w: Writer, sizes: dict[str, int], check: bool) -> None:
         text = [call]
     if not w.try_lines(text):
         w.lines += text  # JAX does not take what it gives as it is specified; what it gives is judged all the same
-    elif is_array(w.namespace[output]):
+        return False
+    if is_array(w.namespace[output]):
         w.own.append(output)
+    return True
 
 
 def argument(w: Writer, sizes: dict[str, int], manual: tuple[str, ...]) -> tuple[str, str]:

@@ -186,8 +186,8 @@ def _number(call: SpecialCall) -> Value:
                 return Constant(_CONVERSIONS[name](known))
             except (KeyError, ValueError, OverflowError):
                 return Number()
-    if name == "abs" and call.arguments and isinstance(call.arguments[0], Array | Tree):
-        return as_array(call.arguments[0])
+    if name == "abs" and not (call.arguments and is_number(call.arguments[0])):
+        return as_array(call.arguments[0]) if call.arguments else UNKNOWN
     return Number()
 
 

@@ -227,6 +227,11 @@ def _convert_leaf(
         return
     if not reading.is_wrong:
         return
+    if reading.kind is Kind.MIXED:
+        yield Problem(
+            node, "write P(...) where it is bound: what stands for a spec here differs from path to path", reading
+        )
+        return
     if reading.kind is Kind.TEXT:
         if reading.entries == ("",):
             yield Problem(node, "an empty string names no axis; P() is the spec of a replicated array", reading)

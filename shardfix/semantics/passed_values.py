@@ -15,12 +15,13 @@ from shardfix.semantics.definitions import (
     direct_calls,
     name_uses,
 )
+from shardfix.semantics.jax_api import out_sharding_callables, out_sharding_parameter
 from shardfix.semantics.readings import leaf_nodes
-from shardfix.semantics.values import Function
+from shardfix.semantics.sharding_arguments import ShardingArgument
+from shardfix.semantics.values import Function, Instance
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
-    from shardfix.semantics.sharding_arguments import ShardingArgument
 
 __all__ = ["PassedValue", "passed_values"]
 
@@ -37,6 +38,7 @@ class PassedValue:
 
 def passed_values(module: Module, arguments: list[ShardingArgument]) -> Iterator[PassedValue]:
     """The defaults and the arguments of calls in view that JAX gets as they are."""
+    yield from _spread_values(module)
     done: set[ast.arg] = set()
     placed = {node for item in arguments if item.certain for node in leaf_nodes(item.value)}
     open_: list[tuple[ShardingArgument, ast.expr]] = [(item, item.value) for item in arguments if item.certain]
@@ -58,6 +60,39 @@ def passed_values(module: Module, arguments: list[ShardingArgument]) -> Iterator
                 if given is not None and given is not default:
                     yield PassedValue(argument, given, call)
                     open_.append((argument, given))
+
+
+def _spread_values(module: Module) -> Iterator[PassedValue]:
+    """What calls in view hand to JAX through the ``**`` parameter of a function that does nothing else with it."""
+    for api in sorted(module.called_names & out_sharding_callables()):
+        parameter = out_sharding_parameter(api)
+        for call in module.calls_to(api):
+            for keyword in call.node.keywords:
+                function = _spread_parameter(module, keyword)
+                if function is None or parameter is None or call.argument("out_sharding") is not None:
+                    continue
+                declared = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+                argument = ShardingArgument(
+                    api, parameter, call.node, call.function, keyword.value, None, False, call.is_partial, True, call
+                )
+                for site, _ in _calls_of(module, function):
+                    for given in site.keywords:
+                        if given.arg == "out_sharding" and given.arg not in declared:
+                            yield PassedValue(argument, given.value, site)
+
+
+def _spread_parameter(module: Module, keyword: ast.keyword) -> FunctionNode | None:
+    """The function whose ``**`` parameter a call spreads, if that is all that is done with it."""
+    if keyword.arg is not None or not isinstance(keyword.value, ast.Name):
+        return None
+    known = module.scope_of(keyword.value).lookup(keyword.value.id)
+    if known is None or len(known[1]) != 1 or not isinstance(known[1][0].statement, FunctionNode):
+        return None
+    function = known[1][0].statement
+    if known[1][0].node is not function.args.kwarg:
+        return None
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == keyword.value.id]
+    return function if len(uses) == 1 else None
 
 
 def _parameter_behind(module: Module, node: ast.expr) -> tuple[FunctionNode, ast.arg] | None:
@@ -86,7 +121,15 @@ def _calls_of(module: Module, function: FunctionNode) -> Iterator[tuple[ast.Call
                 if isinstance(call, ast.Call) and call.func is use:
                     yield call, False
         return
-    if isinstance(module.parent(function), ast.ClassDef):
+    owner = module.parent(function)
+    if isinstance(owner, ast.ClassDef) and function.name == "__call__":
+        for call in module.nodes(ast.Call):
+            if not module.resolve(call.func) and isinstance(call.func, ast.Name | ast.Attribute | ast.Call):
+                value = module.value_of(call.func)
+                if isinstance(value, Instance) and value.cls.node is owner:
+                    yield call, True
+        return
+    if isinstance(owner, ast.ClassDef):
         for attribute in attributes_named(module, function.name):
             call = module.parent(attribute)
             if isinstance(call, ast.Call) and call.func is attribute:

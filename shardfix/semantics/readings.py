@@ -58,6 +58,8 @@ class Kind(enum.StrEnum):
     TUPLE = "tuple"
     LIST = "list"
     MAPPING = "dict"
+    MIXED = "string or tuple"
+    """One or the other, by the path taken."""
     NONE = "None"
     RIGHT = "right"
     """A PartitionSpec, a sharding, a device, or anything else that is neither string nor container."""
@@ -83,7 +85,7 @@ class Reading:
     @property
     def is_wrong(self) -> bool:
         """Whether JAX takes it for neither a sharding nor a spec."""
-        return self.kind is Kind.TEXT or self.is_sequence
+        return self.kind in (Kind.TEXT, Kind.MIXED) or self.is_sequence
 
     @property
     def axes(self) -> frozenset[str] | None:
@@ -99,6 +101,7 @@ class Reading:
 UNKNOWN = Reading(Kind.UNKNOWN)
 RIGHT = Reading(Kind.RIGHT)
 NONE = Reading(Kind.NONE)
+MIXED = Reading(Kind.MIXED)
 
 
 _READINGS: WeakKeyDictionary[Module, dict[ast.expr, Reading]] = WeakKeyDictionary()
@@ -206,7 +209,7 @@ def _read_call(module: Module, node: ast.Call, depth: int) -> Reading:
         if inner.is_sequence:
             return Reading(kind, inner.entries, holds_leaves=inner.holds_leaves)
         element = node.args[0].elt if isinstance(node.args[0], ast.GeneratorExp) else None
-        return Reading(kind, None, holds_leaves=element is None or _may_hold_leaves(module, element, depth))
+        return Reading(kind, None, holds_leaves=element is not None and _may_hold_leaves(module, element, depth))
     if names == {"builtins.str"}:
         return Reading(Kind.TEXT, (...,))
     definition = module.definition(node.func)
@@ -274,7 +277,7 @@ def _join(readings: list[Reading]) -> Reading:
     if not rest:
         return NONE
     if any(reading.kind is not rest[0].kind for reading in rest):
-        return UNKNOWN
+        return MIXED if all(reading.is_wrong for reading in rest) else UNKNOWN
     entries = rest[0].entries if all(reading.entries == rest[0].entries for reading in rest) else None
     if rest[0].kind is Kind.TEXT and entries is None:
         entries = (...,)
@@ -314,9 +317,56 @@ def _behind_name(module: Module, name: ast.Name) -> list[tuple[Module, ast.expr]
             if imported is None:
                 return None
             found.append(imported)
+        elif binding.kind == "other":
+            elements = _behind_loop(module, binding.node)
+            if elements is None:
+                return None
+            found += elements
         else:
             return None
     return found
+
+
+def _behind_loop(module: Module, target: ast.AST) -> list[tuple[Module, ast.expr]] | None:
+    """What the variable of a loop or a comprehension runs through, where that is written out."""
+    path: tuple[int, ...] = ()
+    parent = module.parent(target)
+    while isinstance(parent, ast.Tuple | ast.List):
+        path = (parent.elts.index(target), *path)  # type: ignore[arg-type]
+        target, parent = parent, module.parent(parent)
+    if not isinstance(parent, ast.For | ast.comprehension) or parent.target is not target:
+        return None
+    return _elements(module, parent.iter, path)
+
+
+def _elements(module: Module, iterated: ast.expr, path: tuple[int, ...]) -> list[tuple[Module, ast.expr]] | None:
+    """The parts at ``path`` of the elements that an iterable gives."""
+    match iterated:
+        case ast.Call(func=ast.Attribute(value=owner, attr="items" | "values" as method), args=[]):
+            if method == "items" and path[:1] != (1,):
+                return None
+            rest = path[1:] if method == "items" else path
+            found: list[tuple[Module, ast.expr]] = []
+            for where, container in values_behind(module, owner) or [(module, owner)]:
+                if not isinstance(container, ast.Dict):
+                    return None
+                found += [(where, value) for value in container.values]
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner]) if path[:1] == (1,):
+            return _elements(module, inner, path[1:])
+        case ast.Call(func=ast.Name(id="zip"), args=arguments) if path and path[0] < len(arguments):
+            return _elements(module, arguments[path[0]], path[1:])
+        case _:
+            rest, found = path, []
+            for where, container in values_behind(module, iterated) or [(module, iterated)]:
+                if not isinstance(container, ast.Tuple | ast.List) or _has_star(container):
+                    return None
+                found += [(where, element) for element in container.elts]
+    parts = [(where, follow(value, rest)) for where, value in found]
+    return [(where, part) for where, part in parts if part is not None] if all(part for _, part in parts) else None
+
+
+def _has_star(node: ast.Tuple | ast.List) -> bool:
+    return any(isinstance(element, ast.Starred) for element in node.elts)
 
 
 def _behind_attribute(module: Module, node: ast.Attribute, depth: int) -> list[tuple[Module, ast.expr]] | None:
@@ -328,6 +378,10 @@ def _behind_attribute(module: Module, node: ast.Attribute, depth: int) -> list[t
             return [value] if value is not None else None
         return None
     found: list[tuple[Module, ast.expr]] = []
+    namespace = _namespace(module, node.value)
+    if namespace is not None:
+        given = [keyword.value for keyword in namespace.keywords if keyword.arg == node.attr]
+        return [(module, given[0])] if given and not _is_set_elsewhere(module, node.attr) else None
     instances = list(_instances(module, node.value, depth))
     for instance in instances:
         if instance is None:
@@ -340,6 +394,15 @@ def _behind_attribute(module: Module, node: ast.Attribute, depth: int) -> list[t
     if not instances or _is_set_elsewhere(module, node.attr):
         return None
     return found
+
+
+def _namespace(module: Module, owner: ast.expr) -> ast.Call | None:
+    """The ``SimpleNamespace(...)`` that a name is bound to."""
+    bindings = module.reaching(owner) if isinstance(owner, ast.Name) else None
+    if bindings and len(bindings) == 1 and isinstance(bindings[0].value, ast.Call) and not bindings[0].path:
+        if module.resolve(bindings[0].value.func) == {"types.SimpleNamespace"}:
+            return bindings[0].value
+    return None
 
 
 Creation = tuple["Module", ast.Call] | None

@@ -858,7 +858,7 @@ AXIS = None
         + "".join("    " * i + f"    for i{i} in range(9):\n" for i in range(15))
         + "    " * 16
         + "x = x[None]\n    return x\n",
-        "def f(x):\n    return " + " + ".join(["x"] * 3_000) + "\n",
+        "def f(x):\n    return " + " + ".join(["x"] * 600) + "\n",
         "def f(x):\n"
         + "".join(f"    if x.shape[{i}]:\n        x = x * {i}\n" for i in range(3_000))
         + "    return x\n",

@@ -12,11 +12,14 @@ from shardfix import files
 from shardfix.codemod import broken_codemods
 from shardfix.outcomes import ExitCode, Failure, FileOutcome, Outcome, exit_code, summarise
 from shardfix.runner import Task, Worker, run
-from shardfix.settings import Settings, UsageProblem, did_you_mean
+from shardfix.settings import UsageProblem, did_you_mean
 from shardfix.target import NEWEST_JAX, oldest
 
 if TYPE_CHECKING:
+    from shardfix.configuration import Configurations
+    from shardfix.files import Found
     from shardfix.reporters.base import Reporter
+    from shardfix.settings import Settings
 
 __all__ = ["Mode", "Request", "execute", "execute_on_text"]
 
@@ -37,8 +40,15 @@ class Request:
     """What the command line asks for."""
 
     paths: tuple[str, ...]
-    settings: Settings
+    configurations: Configurations
     mode: Mode = Mode.DIFF
+    force_exclude: bool = False
+    """Whether what the configuration excludes is passed over also where it is named."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold in the current folder."""
+        return self.configurations.settings_for(os.curdir)
 
 
 def execute(request: Request, reporter: Reporter) -> ExitCode:
@@ -47,13 +57,13 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     All files are analysed before the first is written: what is known of one may come from another.
 
     Raises:
-        UsageProblem: a path does not exist.
+        UsageProblem: a path does not exist, or a configuration file is wrong.
     """
     for path in request.paths:
         if not os.path.lexists(path):
             raise UsageProblem(f"no such file or folder: '{path}'{_nearest_path(path)}")
-    found = list(files.discover(request.paths))
-    shown = list(_show(run(found, request.settings), reporter))
+    found = list(_discover(request))
+    shown = list(_show(run(found, request.configurations.settings_for), reporter))
     if request.mode is Mode.WRITE:
         shown = [_write(outcome) for outcome in shown]
     return _sum_up(shown, len(found), request, reporter)
@@ -61,7 +71,7 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
 
 def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter) -> ExitCode:
     """Do what is asked with ``data`` in the place of files; :attr:`Mode.WRITE` puts the repaired text on stdout."""
-    outcome = Worker(request.settings).analyse(Task(path, data))
+    outcome = Worker().analyse(Task(path, data, request.configurations.settings_for(path)))
     if request.mode is Mode.WRITE:
         reporter.out.raw(data if outcome.after is None else outcome.after)
         if outcome.after is not None:
@@ -69,6 +79,13 @@ def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter
     else:
         reporter.show(outcome)
     return _sum_up([outcome], 1, request, reporter)
+
+
+def _discover(request: Request) -> Iterator[Found]:
+    excluded = request.configurations.excludes
+    for one in files.discover(request.paths, excluded):
+        if not (request.force_exclude and one.named and excluded(os.path.realpath(one.path))):
+            yield one
 
 
 def _show(outcomes: Iterable[FileOutcome], reporter: Reporter) -> Iterator[FileOutcome]:
@@ -99,7 +116,7 @@ def _sum_up(outcomes: list[FileOutcome], count: int, request: Request, reporter:
     for name, reason in broken.items():
         reporter.complain(f"the codemod {name} cannot be imported: {reason}")
     targets = {outcome.target_jax for outcome in outcomes if outcome.target_jax}
-    summary = summarise(outcomes, count, request.settings.target_jax or oldest(targets) or NEWEST_JAX)
+    summary = summarise(outcomes, count, oldest(targets) or request.settings.target_jax or NEWEST_JAX)
     reporter.finish(outcomes, summary)
     return ExitCode.TROUBLE if broken else exit_code(summary, write=request.mode is Mode.WRITE)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardfix import __version__
-from shardfix.settings import Rank0Style, Settings, UsageProblem, chosen_codemods, codemod_named
+from shardfix.settings import Rank0Style, UsageProblem, codemod_named, codemods_named
 
 if TYPE_CHECKING:
     from shardfix.application import Mode
@@ -83,7 +83,8 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-MODE, CODEMODS, REPORT, ABOUT = "What to do", "What to fix", "How to show it", "About"
+MODE, CODEMODS, CONFIGURATION = "What to do", "What to fix", "Configuration"
+REPORT, ABOUT = "How to show it", "About"
 
 
 @app.command(epilog=EPILOG)
@@ -148,11 +149,14 @@ def shardfix(
         typer.Option("--ignore", metavar="NAMES", help="Do not run these codemods.", rich_help_panel=CODEMODS),
     ] = None,
     unsafe: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--unsafe", help="Apply also fixes that may change what the program means.", rich_help_panel=CODEMODS
+            "--unsafe/--no-unsafe",
+            help="Apply also fixes that may change what the program means.",
+            show_default="no",
+            rich_help_panel=CODEMODS,
         ),
-    ] = False,
+    ] = None,
     target_jax: Annotated[
         str | None,
         typer.Option(
@@ -164,13 +168,36 @@ def shardfix(
         ),
     ] = None,
     rank0_style: Annotated[
-        Rank0Style,
+        Rank0Style | None,
         typer.Option(
             "--rank0-style",
             help="How a scalar output gets its axis: keepdims=True or [None].",
+            show_default="auto",
             rich_help_panel=CODEMODS,
         ),
-    ] = Rank0Style.AUTO,
+    ] = None,
+    isolated: Annotated[
+        bool,
+        typer.Option(
+            "--isolated", help="Read no [tool.shardfix] of any pyproject.toml.", rich_help_panel=CONFIGURATION
+        ),
+    ] = False,
+    force_exclude: Annotated[
+        bool,
+        typer.Option(
+            "--force-exclude",
+            help="Pass over what the configuration excludes also where PATHS names it; for hooks.",
+            rich_help_panel=CONFIGURATION,
+        ),
+    ] = False,
+    show_settings: Annotated[
+        bool,
+        typer.Option(
+            "--show-settings",
+            help="Show the settings for each of PATHS, and where they come from.",
+            rich_help_panel=CONFIGURATION,
+        ),
+    ] = False,
     output_format: Annotated[
         OutputFormat,
         typer.Option("--output-format", help="The report: for people, or for scripts.", rich_help_panel=REPORT),
@@ -244,20 +271,27 @@ def shardfix(
         return lambda: write_list(available, out)
 
     from shardfix.application import Request, execute, execute_on_text
+    from shardfix.configuration import CommandLine, Configurations
 
-    settings = Settings(
-        codemods=chosen_codemods(select or (), ignore or (), available),
-        unsafe=unsafe,
-        target_jax=_target(target_jax),
-        rank0_style=rank0_style,
+    said = CommandLine(
+        codemods_named(select or (), available),
+        codemods_named(ignore or (), available),
+        unsafe,
+        _target(target_jax),
+        rank0_style,
     )
-    request = Request(tuple(paths or (".",)), settings, _mode(diff, write, check))
+    configurations = Configurations(said, available, isolated)
+    request = Request(tuple(paths or (".",)), configurations, _mode(diff, write, check), force_exclude)
+    if show_settings:
+        from shardfix.reporters.configuration import write_settings
+
+        return lambda: write_settings(request.paths, configurations, out)
     if run is not None:
         from shardfix.rerun import Command, rerun
 
         if check or paths or traceback is not None or output_format is not OutputFormat.TEXT:
             raise UsageProblem("--run takes no PATHS, and goes with --write and --diff only")
-        return lambda: rerun(Command(run, time_limit), settings, out, err, write=write)
+        return lambda: rerun(Command(run, time_limit), request.settings, out, err, write=write)
     if time_limit is not None:
         raise UsageProblem("--time-limit goes with --run only")
     if choose is not None and traceback is None:

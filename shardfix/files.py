@@ -12,14 +12,14 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["FileProblem", "Found", "Source", "decode", "discover", "encode", "read", "replace"]
+__all__ = ["PYTHON_SUFFIXES", "FileProblem", "Found", "Source", "decode", "discover", "encode", "read", "replace"]
 
 PYTHON_SUFFIXES = (".py", ".pyi", ".pyw")
 
@@ -67,15 +67,20 @@ class Found:
     """Whether the user named it, rather than a folder that holds it."""
 
 
-def discover(paths: Sequence[str]) -> Iterator[Found]:
+def _nothing(path: str) -> bool:
+    return False
+
+
+def discover(paths: Sequence[str], excluded: Callable[[str], bool] = _nothing) -> Iterator[Found]:
     """The Python files at and under ``paths``, in a stable order, each once.
 
     A file that is named is always taken. Folders are searched without following links to other folders; ``.gitignore``
-    files, the folders of :data:`SKIPPED_FOLDERS` and virtual environments are respected.
+    files, the folders of :data:`SKIPPED_FOLDERS` and virtual environments are respected, and what ``excluded`` says: it
+    is asked for absolute paths, those of folders with a slash at the end.
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _walk(path) if os.path.isdir(path) else (_named(path),):
+        for found in _walk(path, excluded) if os.path.isdir(path) else (_named(path),):
             real = os.path.realpath(found.path)
             if real not in seen:
                 seen.add(real)
@@ -111,12 +116,14 @@ class _IgnoreFile:
         return self.patterns.check_file(path[len(self.folder.rstrip(os.sep)) + 1 :]).include
 
 
-def _walk(root: str) -> Iterator[Found]:
+def _walk(root: str, excluded: Callable[[str], bool]) -> Iterator[Found]:
     inside = os.path.realpath(root)
-    yield from _walk_folder(root, inside, inside, _ignore_files_above(inside))
+    yield from _walk_folder(root, inside, inside, _ignore_files_above(inside), excluded)
 
 
-def _walk_folder(shown: str, folder: str, root: str, ignores: tuple[_IgnoreFile, ...]) -> Iterator[Found]:
+def _walk_folder(
+    shown: str, folder: str, root: str, ignores: tuple[_IgnoreFile, ...], excluded: Callable[[str], bool]
+) -> Iterator[Found]:
     """``shown`` is the folder as the user wrote it, ``folder`` the same with links resolved."""
     try:
         with os.scandir(folder) as listing:
@@ -133,11 +140,15 @@ def _walk_folder(shown: str, folder: str, root: str, ignores: tuple[_IgnoreFile,
     for entry in entries:
         path = _join(shown, entry.name)
         if entry.is_dir(follow_symlinks=False):
-            if entry.name not in SKIPPED_FOLDERS and not _ignored(entry.path + "/", ignores):
-                yield from _walk_folder(path, entry.path, root, ignores)
-        elif not entry.name.endswith(PYTHON_SUFFIXES) or entry.name.startswith(".#") or _ignored(entry.path, ignores):
+            inside = entry.path + "/"
+            if entry.name not in SKIPPED_FOLDERS and not _ignored(inside, ignores) and not excluded(inside):
+                yield from _walk_folder(path, entry.path, root, ignores, excluded)
             continue
-        elif entry.is_symlink():
+        if not entry.name.endswith(PYTHON_SUFFIXES) or entry.name.startswith(".#"):
+            continue
+        if _ignored(entry.path, ignores) or excluded(entry.path):
+            continue
+        if entry.is_symlink():
             links.append((path, entry.path))
         elif entry.is_file(follow_symlinks=False):
             yield Found(path)

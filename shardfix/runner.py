@@ -10,7 +10,7 @@ import ast
 import os
 import signal
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,6 +50,8 @@ class Task:
 
     path: str
     data: bytes
+    settings: Settings
+    """What to find in it and what to fix."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +59,24 @@ class Worker:
     """Analyses one file after another; what it has read of their project it keeps.
 
     Args:
-        settings: what to find and what to fix.
         paths: all files of the run, for codemods that look for the users of a function.
     """
 
-    settings: Settings
     paths: tuple[str, ...] = ()
 
-    @cached_property
-    def codemods(self) -> tuple[type[Codemod], ...]:
-        available = all_codemods()
-        names = available if self.settings.codemods is None else self.settings.codemods
-        return tuple(available[name] for name in names)
+    def team(self, settings: Settings) -> _Team:
+        """The codemods that the settings choose."""
+        known = self._teams.get(settings.codemods)
+        if known is None:
+            available = all_codemods()
+            names = available if settings.codemods is None else settings.codemods
+            codemods = tuple(available[name] for name in names)
+            known = self._teams[settings.codemods] = _Team(codemods, Prefilter(codemods))
+        return known
 
     @cached_property
-    def prefilter(self) -> Prefilter:
-        return Prefilter(self.codemods)
+    def _teams(self) -> dict[tuple[str, ...] | None, _Team]:
+        return {}
 
     @cached_property
     def project(self) -> Project:
@@ -100,15 +104,17 @@ class Worker:
 
     def _analyse(self, task: Task) -> FileOutcome:
         source = files.decode(task.data)
-        if not self.prefilter.passes(task.data):
+        settings = task.settings
+        team = self.team(settings)
+        if not team.prefilter.passes(task.data):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 ast.parse(source.text)
             return FileOutcome(task.path, Outcome.CLEAN)
         from shardfix.fixer import fix
 
-        target = self.settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(task.path))) or NEWEST_JAX
-        result = fix(source.text, task.path, replace(self.settings, target_jax=target), self.project, self.codemods)
+        target = settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(task.path))) or NEWEST_JAX
+        result = fix(source.text, task.path, replace(settings, target_jax=target), self.project, team.codemods)
         return FileOutcome(
             task.path,
             Outcome.FIXABLE if result.findings else Outcome.CLEAN,
@@ -120,18 +126,28 @@ class Worker:
         )
 
 
-def run(found: Iterable[Found], settings: Settings, workers: int | None = None) -> Iterator[FileOutcome]:
+@dataclass(frozen=True)
+class _Team:
+    """Codemods that run together."""
+
+    codemods: tuple[type[Codemod], ...]
+    prefilter: Prefilter
+
+
+def run(
+    found: Iterable[Found], settings_for: Callable[[str], Settings], workers: int | None = None
+) -> Iterator[FileOutcome]:
     """The outcomes of the files, in their order.
 
     Args:
         found: the files. One that the user named is parsed in any case; one that was found in a folder only if the
             prefilter of the codemods lets it pass.
-        settings: what to find and what to fix.
+        settings_for: what to find and what to fix in the file of that path.
         workers: how many processes to use at most; None for one a processor.
     """
     found = list(found)
-    worker = Worker(settings, tuple(one.path for one in found if one.problem is None))
-    first_look = [_first_look(one, worker) for one in found]
+    worker = Worker(tuple(one.path for one in found if one.problem is None))
+    first_look = [_first_look(one, worker, settings_for) for one in found]
     tasks = [look for look in first_look if isinstance(look, Task)]
     workers = min(workers or _processors(), MAX_WORKERS)
     small = workers == 1 or sum(len(task.data) for task in tasks) < SMALL_WORK
@@ -140,15 +156,16 @@ def run(found: Iterable[Found], settings: Settings, workers: int | None = None) 
         yield look if isinstance(look, FileOutcome) else next(analysed)
 
 
-def _first_look(one: Found, worker: Worker) -> Task | FileOutcome:
+def _first_look(one: Found, worker: Worker, settings_for: Callable[[str], Settings]) -> Task | FileOutcome:
     if one.problem is not None:
         return FileOutcome.failed(one.path, one.problem)
+    settings = settings_for(one.path)
     try:
         data = files.read(one.path)
     except files.FileProblem as problem:
         return FileOutcome.failed(one.path, problem.reason)
-    if one.named or worker.prefilter.passes(data):
-        return Task(one.path, data)
+    if one.named or worker.team(settings).prefilter.passes(data):
+        return Task(one.path, data, settings)
     return FileOutcome(one.path, Outcome.CLEAN)
 
 

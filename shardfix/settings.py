@@ -7,7 +7,7 @@ import enum
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-__all__ = ["Rank0Style", "Settings", "UsageProblem", "chosen_codemods", "codemod_named", "did_you_mean"]
+__all__ = ["Rank0Style", "Settings", "UsageProblem", "codemod_named", "codemods_named", "did_you_mean"]
 
 
 class UsageProblem(Exception):
@@ -38,19 +38,13 @@ class Settings:
     rank0_style: Rank0Style = Rank0Style.AUTO
 
 
-def chosen_codemods(select: Iterable[str], ignore: Iterable[str], available: Collection[str]) -> tuple[str, ...] | None:
-    """The codemods to run: those of ``select`` (all, if it is empty) but those of ``ignore``. None for all.
+def codemods_named(values: Iterable[str], available: Collection[str]) -> tuple[str, ...]:
+    """The codemods that are named in ``values``, each of which may name several, with commas between.
 
     Raises:
         UsageProblem: a name is not among ``available``.
     """
-    selected, ignored = (
-        {codemod_named(name, available) for value in values for name in value.split(",") if name.strip()}
-        for values in (select, ignore)
-    )
-    if not selected and not ignored:
-        return None
-    return tuple(name for name in sorted(available) if (not selected or name in selected) and name not in ignored)
+    return tuple(codemod_named(name, available) for value in values for name in value.split(",") if name.strip())
 
 
 def codemod_named(name: str, available: Collection[str]) -> str:

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def outcomes(folder: Path, workers: int | None = 1) -> dict[str, FileOutcome]:
-    return {Path(one.path).name: one for one in run(discover([str(folder)]), Settings(), workers)}
+    return {Path(one.path).name: one for one in run(discover([str(folder)]), lambda _: Settings(), workers)}
 
 
 def test_every_file_has_its_outcome(folder: Path) -> None:
@@ -81,14 +81,14 @@ def test_the_bytes_are_those_of_the_encoding(folder: Path) -> None:
 def test_a_file_without_triggers_is_parsed_only_if_it_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"def f(:\n")
-    (searched,) = run(discover([str(tmp_path)]), Settings())
-    (named,) = run(discover([str(path)]), Settings())
+    (searched,) = run(discover([str(tmp_path)]), lambda _: Settings())
+    (named,) = run(discover([str(path)]), lambda _: Settings())
     assert searched.outcome is Outcome.CLEAN
     assert named.outcome is Outcome.FAILED
 
 
 def test_a_file_that_vanishes_is_told(tmp_path: Path) -> None:
-    (outcome,) = run([Found(str(tmp_path / "gone.py"))], Settings())
+    (outcome,) = run([Found(str(tmp_path / "gone.py"))], lambda _: Settings())
     assert str(outcome.failures[0]) == "no such file or directory"
 
 
@@ -132,8 +132,8 @@ def test_the_target_is_what_the_project_declares(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.py").write_text("young")
         (tmp_path / name / "requirements.txt").write_text(f"jax>={bound}")
-    one, two = run(discover([str(tmp_path)]), Settings())
+    one, two = run(discover([str(tmp_path)]), lambda _: Settings())
     assert (one.target_jax, one.after) == ("0.10", None)
     assert (two.target_jax, two.after) == ("0.11", b"grown")
-    (one, two) = run(discover([str(tmp_path)]), Settings(target_jax="0.11"))
+    (one, two) = run(discover([str(tmp_path)]), lambda _: Settings(target_jax="0.11"))
     assert (one.after, two.after) == (b"grown", b"grown")

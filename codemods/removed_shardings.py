@@ -206,6 +206,7 @@ class RemovedShardings(Codemod):
         rb"global_arg_shapes\b",
         rb"jax_(?:pmap_\w+|sharding_in_types|parallel_functions_output_gda|array|jit_pjit_api_merge)\b",
     )
+    evidence: ClassVar[frozenset[str]] = frozenset({"deprecated-name", "missing-module", "removed-name"})
     deprecated = "0.4.26"
     removed = "0.4.31"
 

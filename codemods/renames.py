@@ -197,6 +197,9 @@ class Renames(Codemod):
         rb"lax\.(?:broadcast|broadcast_in_dim|reshape)\([^#]{0,200}?\bsharding\s*=",
         rb"jit\(\s*fun\s*=",
     )
+    evidence: ClassVar[frozenset[str]] = frozenset(
+        {"deprecated-name", "missing-module", "removed-name", "unexpected-keyword"}
+    )
 
     def findings(self, module: Module) -> Iterator[Finding]:
         rows = table()

@@ -80,10 +80,10 @@ class VaryingCarries(Codemod):
 
     def _finding(self, module: Module, carry: Carry) -> Finding:
         axes = axes_text(carry.axes)
-        if carry.api == "cond":
+        if carry.api in ("cond", "switch"):
             return self.finding(
                 carry.call,
-                f"one branch of cond gives a value that varies over mesh axis {axes}, the other one that does not{_at(carry)}",
+                f"one branch of {carry.api} gives a value that varies over mesh axis {axes}, the other one that does not{_at(carry)}",
                 reason=f'give both the same type: jax.lax.pcast(value, {_axes_code(carry)}, to="varying") in the branch that does not vary',
             )
         initial = _initial(module, carry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 __all__ = ["Binding", "Scope", "ScopeNode", "build_scopes", "enclosing_scope_node"]
@@ -287,30 +288,48 @@ def index_nodes(tree: ast.Module) -> tuple[dict[type, list[ast.AST]], dict[ast.A
     """The nodes of a tree by type, in source order, and each node's parent. One walk, no recursion."""
     by_type: dict[type, list[ast.AST]] = {}
     parents: dict[ast.AST, ast.AST] = {}
-    skipped = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
     stack: list[ast.AST] = [tree]
+    pop, push = stack.pop, stack.append
     while stack:
-        node = stack.pop()
+        node = pop()
         kind = type(node)
         known = by_type.get(kind)
         if known is None:
             by_type[kind] = [node]
         else:
             known.append(node)
-        children: list[ast.AST] = []
-        for name in kind._fields:
+        for name in _child_fields(kind):
             value = getattr(node, name, None)
             if value.__class__ is list:
-                for item in value:
-                    if isinstance(item, ast.AST) and not isinstance(item, skipped):
+                for item in reversed(value):
+                    if item.__class__ not in LEAVES:
                         parents[item] = node
-                        children.append(item)
-            elif isinstance(value, ast.AST) and not isinstance(value, skipped):
-                parents[value] = node
-                children.append(value)
-        children.reverse()
-        stack.extend(children)
+                        push(item)
+            elif value.__class__ not in LEAVES:
+                parents[value] = node  # type: ignore[index]
+                push(value)  # type: ignore[arg-type]
     return by_type, parents
+
+
+LEAVES = frozenset(
+    [type(None), str, int, bool]
+    + [
+        kind
+        for kind in vars(ast).values()
+        if isinstance(kind, type)
+        and issubclass(kind, ast.expr_context | ast.operator | ast.boolop | ast.unaryop | ast.cmpop)
+    ]
+)
+"""The types of what stands in fields and has no position and no parts: names, flags, contexts, operators."""
+
+
+@cache
+def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields that may hold nodes, last first."""
+    never = {"ctx", "op", "ops", "kind", "type_comment", "id", "attr", "arg", "level", "module", "is_async"}
+    if kind is ast.Constant:
+        return ()
+    return tuple(name for name in reversed(kind._fields) if name not in never)
 
 
 def last_before(bindings: Iterable[Binding], position: tuple[int, int]) -> list[Binding]:

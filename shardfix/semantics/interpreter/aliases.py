@@ -18,10 +18,11 @@ def held(value: Value, part: Value, depth: int = 0) -> bool:
     """Whether ``part``, the very object, is in ``value``."""
     if value is part:
         return True
-    if type(value) not in HOLDERS or depth == DEEPEST:  # asked of every variable at every change: most hold nothing
+    if value.__class__ not in HOLDERS or depth == DEEPEST:
         return False
-    for inner in _inner(value):  # noqa: SIM110  (a generator for each value costs more than the question)
-        if held(inner, part, depth + 1):
+    depth += 1
+    for inner in _inner(value):  # asked of every variable at every change: most hold nothing, and are not called for
+        if inner is part or (inner.__class__ in HOLDERS and held(inner, part, depth)):
             return True
     return False
 

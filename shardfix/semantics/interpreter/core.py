@@ -1343,11 +1343,7 @@ def static_environment(module: Module, scope: Scope) -> Environment:
 
 
 def _is_generator(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    for kind in (ast.Yield, ast.YieldFrom):
-        for inner in module.nodes(kind):
-            if module.scope_of(inner).node is node:
-                return True
-    return False
+    return node in module.generators
 
 
 def _element(value: Value, position: int) -> Value:

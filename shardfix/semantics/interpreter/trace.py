@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.interpreter.aliases import held, substituted
+from shardfix.semantics.interpreter.aliases import HOLDERS, held, substituted
 from shardfix.semantics.values import UNKNOWN, Function, MapSite, Value
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Environment:
     def replace_value(self, old: Value, new: Value) -> None:
         """Let ``new`` stand for ``old``, the very object, in all variables."""
         for name, value in self.variables.items():
-            if held(value, old):
+            if value is old or (value.__class__ in HOLDERS and held(value, old)):
                 self.variables[name] = substituted(value, old, new)
 
     @property

@@ -24,8 +24,6 @@ A function that makes an array gets the sharding as ``device=`` instead, or is w
 Before
 ------
 
-::
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
@@ -44,8 +42,6 @@ Before
 
 After
 -----
-
-::
 
     import jax
     import jax.numpy as jnp

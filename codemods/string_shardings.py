@@ -27,8 +27,6 @@ around the call with ``jax.device_put``. On a mesh with Auto axes it goes around
 Before
 ------
 
-::
-
     import jax
     import jax.numpy as jnp
 
@@ -45,8 +43,6 @@ Before
 
 After
 -----
-
-::
 
     import jax
     import jax.numpy as jnp
@@ -432,6 +428,10 @@ class _Repair:
         elif self.argument.parameter.takes is Takes.SPEC_TREE:
             at = self._against_own_mesh(at, "mesh", 1 if "experimental" in self.argument.api else None)
         repair = self
+        if self.argument.parameter.takes in (Takes.DEVICE, Takes.DEVICE_TREE):
+            platform = self._platform(at)
+            if platform:
+                return self._manual(f"a platform is no device: jax.devices({platform!r})[0] is one")
         if at.missing:
             corrected = self._corrected(at)
             if corrected is None:
@@ -524,11 +524,6 @@ class _Repair:
         if at.rivals:
             names = " or ".join(f"`{item.code}`" for item in (at.mesh, *at.rivals) if item is not None)
             return self.codemod.finding(self.place, self.message, reason=f"which mesh is meant is not in view: {names}")
-        if parameter.takes is Takes.DEVICE_TREE or parameter.takes is Takes.DEVICE:
-            platform = self._platform(at)
-            if platform:
-                reason = f"a platform is no device: jax.devices({platform!r})[0] is one"
-                return self.codemod.finding(self.place, self.message, reason=reason)
         if parameter.takes.tree:
             return self._tree(at)
         if parameter.name == "out_sharding":

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.definitions import argument_for, direct_calls
+from shardfix.semantics.definitions import argument_for, attributes_named, direct_calls
 from shardfix.semantics.jax_api import Parameter, Takes, out_sharding_parameter, sharding_callables, sharding_parameters
 from shardfix.semantics.meshes import Context, mesh_view
 from shardfix.semantics.values import UNKNOWN, Array, Tree
@@ -31,7 +31,8 @@ NOT_ARRAYS = frozenset(
     {"jax.numpy.shape", "jax.numpy.ndim", "jax.numpy.dtype", "jax.numpy.iinfo", "jax.numpy.finfo", "jax.devices"}
 )
 ARRAY_MODULES = ("jax.numpy.", "jax.lax.", "jax.random.", "jax.nn.", "jax.scipy.", "jax.ops.")
-ARRAY_FUNCTIONS = frozenset({"jax.device_put", "jax.reshard", "jax.sharding.reshard", "jax.make_array_from_callback"})
+PLACING = frozenset({"jax.device_put", "jax.reshard", "jax.sharding.reshard", "jax.lax.with_sharding_constraint"})
+"""Give back what they are given: an array, or a pytree."""
 NOT_JITTED = frozenset({"jit"})
 
 
@@ -123,7 +124,7 @@ def _method_arguments(module: Module) -> Iterator[ShardingArgument]:
                 )
                 if known is False:
                     continue
-                certain = bool(known)
+                certain = bool(known) or _is_traced(module, owner)
             case _:
                 continue
         value = next((keyword.value for keyword in node.keywords if keyword.arg == "out_sharding"), None)
@@ -172,9 +173,9 @@ def is_array(module: Module, expression: ast.expr, depth: int = 0) -> bool | Non
             if names:
                 if names <= NOT_ARRAYS:
                     return False
-                return (
-                    True if all(name in ARRAY_FUNCTIONS or name.startswith(ARRAY_MODULES) for name in names) else None
-                )
+                if names <= PLACING:
+                    return is_array(module, expression.args[0], depth + 1) if expression.args else None
+                return True if all(name.startswith(ARRAY_MODULES) for name in names) else None
             if isinstance(function, ast.Attribute) and is_array(module, function.value, depth + 1):
                 return True
         case ast.BinOp(left=left, right=right):
@@ -231,7 +232,7 @@ def _parameter_is_array(module: Module, argument: ast.arg, function: ast.AST) ->
             case ast.Call(args=arguments, func=called) if any(
                 isinstance(given, ast.Name) and given.id == argument.arg for given in arguments
             ):
-                if any(name.startswith(ARRAY_MODULES) or name in ARRAY_FUNCTIONS for name in module.resolve(called)):
+                if any(name.startswith(ARRAY_MODULES) and name not in PLACING for name in module.resolve(called)):
                     return True
             case ast.Attribute(value=ast.Name(id=name), attr="at") if name == argument.arg:
                 return True
@@ -242,15 +243,25 @@ def _parameter_is_array(module: Module, argument: ast.arg, function: ast.AST) ->
 
 
 def _is_given_arrays(module: Module, argument: ast.arg, function: ast.AST) -> bool | None:
-    """Whether the function is transformed by JAX, so that its parameters are traced, or is called with arrays in view."""
-    if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        calls = direct_calls(module, function)
-        given = [argument_for(function, call, argument.arg) for call in calls]
-        if given and all(value is not None and is_array(module, value, 6) for value in given):
-            return True
-        body: ast.AST = function.body[0]
-    elif isinstance(function, ast.Lambda):
-        body = function.body
-    else:
+    """Whether every call in view passes an array for a parameter."""
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    return True if mesh_view(module).context(body).traced else None
+    if isinstance(module.parent(function), ast.ClassDef):
+        uses = attributes_named(module, function.name)
+        calls = [call for use in uses if isinstance(call := module.parent(use), ast.Call) and call.func is use]
+        given = [argument_for(function, call, argument.arg, bound=True) for call in calls]
+        if len(calls) != len(uses):
+            return None
+    else:
+        given = [argument_for(function, call, argument.arg) for call in direct_calls(module, function)]
+    return True if given and all(value is not None and is_array(module, value, 6) for value in given) else None
+
+
+def _is_traced(module: Module, owner: ast.expr) -> bool:
+    """Whether a name is a parameter of a function that JAX traces: what has array methods there is an array."""
+    bindings = module.reaching(owner) if isinstance(owner, ast.Name) else None
+    if not bindings or any(binding.kind != "parameter" for binding in bindings):
+        return False
+    function = bindings[0].statement
+    body = function.body if isinstance(function, ast.Lambda) else getattr(function, "body", [None])[0]
+    return body is not None and bool(mesh_view(module).context(body).traced)

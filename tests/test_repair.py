@@ -17,6 +17,7 @@ from packaging.version import Version
 from shardfix.codemod import all_codemods
 from shardfix.repair import Diagnosis, diagnose
 from shardfix.settings import Settings
+from shardfix.tracebacks import table
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "tracebacks" / "programs"
@@ -118,3 +119,82 @@ def test_manual_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     program.write_text(page["After"])
     done = jax_process.run(program)
     assert done.code == 0, done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", sorted((HERE / "tracebacks").glob("*.txt")), ids=lambda path: path.stem)
+def test_no_codemod_crashes_on_what_jax_reports(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = PROGRAMS / f"{text.stem.partition('.')[0]}.py"
+    if program.exists():
+        shutil.copyfile(program, tmp_path / program.name)
+    monkeypatch.chdir(tmp_path)
+    for diagnosis in diagnose(text.read_text(), Settings()):
+        assert diagnosis.failures == ()
+
+
+UNKNOWN_HELPER = """\
+import jax
+from jax.sharding import PartitionSpec as P
+
+from vendor import score
+
+
+def evaluate(mesh, x):
+    def loss(x):
+        return x, {"score": score(x)}
+
+    return jax.shard_map(loss, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
+"""
+REPORT = """\
+Traceback (most recent call last):
+  File "/srv/evaluate.py", line 11, in evaluate
+    return jax.shard_map(loss, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
+ValueError: shard_map applied to the function 'loss' was given an out_specs entry which is too long to be compatible \
+with the corresponding output value from the function:
+
+out_specs is P('i',) which has length 1, but loss(*args)[1]['score'] has shape float32[], which has rank 0 (and 0 < 1)
+"""
+
+
+def test_jax_decides_where_the_analysis_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the helper returns is not in view; that JAX says its rank is enough."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "evaluate.py").write_text(UNKNOWN_HELPER)
+    (diagnosis,) = diagnose(REPORT, Settings())
+    assert diagnosis.certain is not None
+    assert '"score": jax.numpy.reshape(score(x), (1,))' in diagnosis.certain.changes[0].after.decode()
+    (diagnosis,) = diagnose(REPORT.replace("'loss'", "'other'").replace("loss(", "other("), Settings())
+    assert diagnosis.certain is None
+
+
+ACTED_ON = frozenset(error.name for error in table().errors) - frozenset(
+    """
+    abstract-mesh-inputs device-mismatch eager-shard-map mesh-shape not-callable sharding-rank unreduced-axes
+    """.split()
+)
+"""All errors but those that leave nothing to edit, or nothing that could be known."""
+
+
+def test_every_error_has_codemods_that_act_on_it() -> None:
+    declared = {kind for codemod in all_codemods().values() for kind in codemod.evidence}
+    assert declared >= ACTED_ON
+
+
+@pytest.mark.parametrize(
+    ("codemod", "kind"),
+    [
+        ("device-put-replicated", "removed-name"),
+        ("experimental-shard-map", "unexpected-keyword"),
+        ("pvary", "removed-name"),
+        ("rank0-outputs", "output-rank"),
+        ("removed-shardings", "removed-name"),
+        ("renames", "missing-module"),
+        ("renames", "removed-name"),
+        ("string-shardings", "sharding-type"),
+        ("unreduced-outputs", "output-replication"),
+        ("varying-carries", "carry-type"),
+    ],
+)
+def test_who_acts_on_what(codemod: str, kind: str) -> None:
+    assert kind in all_codemods()[codemod].evidence

@@ -239,3 +239,59 @@ def test_usage(project: Path, shardfix_command: Callable[..., Any]) -> None:
     assert shardfix_command("--run", "true", "main.py").code == 2
     assert shardfix_command("--run", "true", "--check").code == 2
     assert shardfix_command("--time-limit", "3").code == 2
+
+
+@pytest.mark.slow
+def test_three_faults_on_jax(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shardfix_command: Callable[..., Any]
+) -> None:
+    """A real program: an argument that is gone, a scalar output, and in another module a string and a name that is gone."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "__init__.py").touch()
+    (tmp_path / "lib" / "steps.py").write_text(
+        textwrap.dedent(
+            """\
+            import jax
+            from jax.sharding import PartitionSpec as P
+
+
+            def mean_of(mesh, x):
+                def body(x):
+                    return jax.lax.pmean(x.mean(), "i")
+
+                y = jax.shard_map(body, mesh=mesh, in_specs="i", out_specs=P())(x)
+                return jax.tree_map(lambda v: v * 2, y)
+            """
+        )
+    )
+    (tmp_path / "main.py").write_text(
+        textwrap.dedent(
+            """\
+            import jax
+            import jax.numpy as jnp
+            import numpy as np
+            from jax.sharding import Mesh, PartitionSpec as P
+
+            from lib.steps import mean_of
+
+            mesh = Mesh(np.array(jax.devices()), ("i",))
+
+
+            def total(x):
+                return x.sum()
+
+
+            f = jax.shard_map(total, mesh=mesh, in_specs=P("i"), out_specs=P("i"), check_rep=False)
+            x = jnp.arange(16.0)
+            assert f(x).shape == (8,)
+            print(mean_of(mesh, x))
+            """
+        )
+    )
+    done = shardfix_command("--run", COMMAND, "--write")
+    assert done.code == 0, done.err
+    assert "It passes after 4 repairs." in done.err
+    assert "15.0" in done.err
+    assert 'in_specs=P("i"), out_specs=P())(x)' in (tmp_path / "lib" / "steps.py").read_text()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shardfix.reporters.base import Reporter
     from shardfix.settings import Settings
 
-__all__ = ["Mode", "Request", "execute", "execute_on_text"]
+__all__ = ["Mode", "Request", "discover", "execute", "execute_on_text", "write"]
 
 
 class Mode(enum.Enum):
@@ -59,13 +59,10 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     Raises:
         UsageProblem: a path does not exist, or a configuration file is wrong.
     """
-    for path in request.paths:
-        if not os.path.lexists(path):
-            raise UsageProblem(f"no such file or folder: '{path}'{_nearest_path(path)}")
-    found = list(_discover(request))
+    found = discover(request)
     shown = list(_show(run(found, request.configurations.settings_for), reporter))
     if request.mode is Mode.WRITE:
-        shown = [_write(outcome) for outcome in shown]
+        shown = [write(outcome) for outcome in shown]
     return _sum_up(shown, len(found), request, reporter)
 
 
@@ -81,11 +78,20 @@ def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter
     return _sum_up([outcome], 1, request, reporter)
 
 
-def _discover(request: Request) -> Iterator[Found]:
+def discover(request: Request) -> list[Found]:
+    """The files that the request is about.
+
+    Raises:
+        UsageProblem: a path does not exist, or a configuration file is wrong.
+    """
+    for path in request.paths:
+        if not os.path.lexists(path):
+            raise UsageProblem(f"no such file or folder: '{path}'{_nearest_path(path)}")
     excluded = request.configurations.excludes
-    for one in files.discover(request.paths, excluded):
-        if not (request.force_exclude and one.named and excluded(os.path.realpath(one.path))):
-            yield one
+    found = files.discover(request.paths, excluded)
+    if not request.force_exclude:
+        return list(found)
+    return [one for one in found if not (one.named and excluded(os.path.realpath(one.path)))]
 
 
 def _show(outcomes: Iterable[FileOutcome], reporter: Reporter) -> Iterator[FileOutcome]:
@@ -96,7 +102,8 @@ def _show(outcomes: Iterable[FileOutcome], reporter: Reporter) -> Iterator[FileO
             yield outcome
 
 
-def _write(outcome: FileOutcome) -> FileOutcome:
+def write(outcome: FileOutcome) -> FileOutcome:
+    """Write the new content of the file, if there is one; what came of it."""
     if outcome.after is None:
         return outcome
     try:

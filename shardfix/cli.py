@@ -102,6 +102,14 @@ def shardfix(
     check: Annotated[
         bool, typer.Option("--check", help="Show one line a finding; for CI.", rich_help_panel=MODE)
     ] = False,
+    add_ignores: Annotated[
+        bool,
+        typer.Option(
+            "--add-ignores",
+            help="Write a comment '# shardfix: ignore[...]' at each finding, and change nothing else.",
+            rich_help_panel=MODE,
+        ),
+    ] = False,
     traceback: Annotated[
         str | None,
         typer.Option(
@@ -286,6 +294,12 @@ def shardfix(
         from shardfix.reporters.configuration import write_settings
 
         return lambda: write_settings(request.paths, configurations, out)
+    if add_ignores:
+        from shardfix.ignoring import write_ignores
+
+        if check or diff or write or run is not None or traceback is not None or STDIN in request.paths:
+            raise UsageProblem("--add-ignores goes with PATHS and the choice of codemods only")
+        return lambda: write_ignores(request, out, err, quiet=quiet)
     if run is not None:
         from shardfix.rerun import Command, rerun
 

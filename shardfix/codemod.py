@@ -101,6 +101,8 @@ class Codemod:
     deprecated: ClassVar[str | None] = None
     removed: ClassVar[str | None] = None
     replacement_since: ClassVar[str | None] = None
+    judges_suppressions: ClassVar[bool] = False
+    """Whether it looks at comments that suppress findings, which it can do only when all else has come to rest."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

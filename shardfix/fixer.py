@@ -12,15 +12,16 @@ import bisect
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from shardfix.codemod import Codemod, Finding, Fix, Safety
+from shardfix.codemod import Codemod, Finding, Fix, Safety, all_codemods
 from shardfix.outcomes import Failure, ReportedFinding
 from shardfix.prefilter import may_find
 from shardfix.semantics.module import Module
+from shardfix.suppressions import ALL, Suppressions, UnusedSuppression
 from shardfix.target import NEWEST_JAX, has
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def fix(source: str, path: str, settings: Settings, project: Project, codemods: 
         SyntaxError, ValueError, RecursionError, MemoryError: the text cannot be parsed, as :func:`ast.parse`.
     """
     original = Module(source, path, project)
+    if Suppressions.of(original).skip_file:
+        return Result((), source)
     run = _Run(original, settings, [codemod(settings) for codemod in codemods])
     try:
         return run.to_the_end()
@@ -97,6 +100,8 @@ class _Run:
     failures: dict[Failure, None] = field(default_factory=dict)
     history: list[Sequence[Splice]] = field(default_factory=list)
     """The splices of each pass so far."""
+    used: set[tuple[int, str]] = field(default_factory=set)
+    """Comments that kept a finding back, by their place in the original text, and the name under which they did."""
 
     def to_the_end(self) -> Result:
         module = self.original
@@ -114,14 +119,14 @@ class _Run:
 
     def _one_pass(self, module: Module, number: int) -> str:
         """Find, and carry out what may be; the new text."""
-        wanted: list[tuple[_Entry, Fix]] = []
-        for finding, place in self._find(module):
-            entry = self._enter(finding, place, number)
-            if finding.fix is not None and not entry.objection:
-                entry.demoted = entry.demoted or self._loses_comment(module, finding.fix)
-                entry.objection = self._objection(entry, finding.fix)
-                if not entry.objection:
-                    wanted.append((entry, finding.fix))
+        suppressions = Suppressions.of(module)
+        judges = [codemod for codemod in self.codemods if codemod.judges_suppressions]
+        others = [codemod for codemod in self.codemods if not codemod.judges_suppressions]
+        found = (item for item in self._find(module, others) if not self._is_suppressed(module, item[0], suppressions))
+        wanted = self._wanted(module, found, number)
+        if not wanted and judges and suppressions.suppressions:
+            module.unused_suppressions = tuple(self._unused(module, suppressions))
+            wanted = self._wanted(module, self._find(module, judges), number)
         if not wanted:
             return module.source
         applied, failed = _carry_out(module, list(dict.fromkeys(fix for _, fix in wanted)))
@@ -131,10 +136,49 @@ class _Run:
         self.history.append(applied.splices)
         return applied.source
 
-    def _find(self, module: Module) -> Iterator[tuple[Finding, tuple[int, int]]]:
-        """The findings of all codemods, with their places in the original text."""
+    def _wanted(
+        self, module: Module, found: Iterable[tuple[Finding, tuple[int, int]]], number: int
+    ) -> list[tuple[_Entry, Fix]]:
+        """Take note of what is found; the fixes that are to be carried out."""
+        wanted: list[tuple[_Entry, Fix]] = []
+        for finding, place in found:
+            entry = self._enter(finding, place, number)
+            if finding.fix is not None and not entry.objection:
+                entry.demoted = entry.demoted or self._loses_comment(module, finding.fix)
+                entry.objection = self._objection(entry, finding.fix)
+                if not entry.objection:
+                    wanted.append((entry, finding.fix))
+        return wanted
+
+    def _is_suppressed(self, module: Module, finding: Finding, suppressions: Suppressions) -> bool:
+        """Whether a comment keeps ``finding`` back; every one that does is used."""
+        hidden = False
+        for suppression in suppressions.suppressions:
+            name = suppression.hides(finding)
+            if name is not None:
+                self.used.add((self._place(module.span(suppression.range))[0], name))
+                hidden = True
+        return hidden
+
+    def _unused(self, module: Module, suppressions: Suppressions) -> Iterator[UnusedSuppression]:
+        """Comments that never kept back a finding of a codemod that runs."""
+        available = all_codemods()
+        running = {codemod.codemod_name() for codemod in self.codemods}
+        for suppression in suppressions.suppressions:
+            place = self._place(module.span(suppression.range))[0]
+            unused = [
+                name
+                for name in suppression.names
+                if (place, name) not in self.used
+                and (running >= available.keys() if name == ALL else name in running or name not in available)
+            ]
+            if unused:
+                yield UnusedSuppression(suppression, tuple(unused))
+
+    def _find(self, module: Module, codemods: Iterable[Codemod]) -> Iterator[tuple[Finding, tuple[int, int]]]:
+        """The findings of ``codemods``, with their places in the original text."""
         data = module.source.encode()
-        for codemod in self.codemods:
+        for codemod in codemods:
             if not module.evidence and not may_find(type(codemod), data):
                 continue
             try:

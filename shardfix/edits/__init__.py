@@ -30,6 +30,7 @@ __all__ = [
     "RemoveStatement",
     "RenameArgument",
     "Replace",
+    "ReplaceComment",
     "SetArgument",
     "Wrap",
     "named",
@@ -131,6 +132,14 @@ class InsertStatement(Edit):
 @dataclass(frozen=True)
 class RemoveStatement(Edit):
     """Remove the statement at ``at`` with its line (``pass`` takes its place if the block would be empty)."""
+
+
+@dataclass(frozen=True)
+class ReplaceComment(Edit):
+    """Put ``text`` in the place of the comment, or the part of one, at ``at``; with no text the comment goes, and its line if
+    there is nothing else on it."""
+
+    text: str
 
 
 @dataclass(frozen=True)

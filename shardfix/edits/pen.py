@@ -28,6 +28,7 @@ from shardfix.edits import (
     RemoveStatement,
     RenameArgument,
     Replace,
+    ReplaceComment,
     SetArgument,
     Wrap,
 )
@@ -44,6 +45,7 @@ from shardfix.edits.place import (
 )
 from shardfix.edits.statements import (
     block_of,
+    comment_splice,
     definition_place,
     insertion_before,
     removal,
@@ -119,6 +121,8 @@ def carries_comments(module: Module, fix: Fix) -> bool:
 
     Comments to a linter or type checker that stand behind a removed import go with it and do not count.
     """
+    if any(isinstance(edit, ReplaceComment) for edit in fix.edits):
+        return True  # what goes is meant to go
     result = apply(module, [fix])
     for splice in result.splices:
         old = module.source[splice.start : splice.end]
@@ -169,7 +173,7 @@ class _Unit:
     end: int
     edits: frozenset[Edit]
     kind: str
-    """"expression", "insertion", "removal", "import" or "definition"."""
+    """"expression", "insertion", "removal", "import", "definition" or "comment"."""
 
     def meets(self, other: _Unit) -> bool:
         """Whether the two cannot be carried out in one pass."""
@@ -242,6 +246,9 @@ class _Session:
                     statement = locate(self._module, edit.at, ast.stmt)
                     nodes[edit] = statement
                     units.append(self._statement_unit(edit, statement))
+                case ReplaceComment():
+                    start, end, _ = comment_splice(self._module, edit.at, edit.text)
+                    units.append(_Unit(start, end, frozenset([edit]), "comment"))
                 case InsertDefinition():
                     nodes[edit] = self._definition_anchor(edit)
                     units.append(self._definition_unit(edit))
@@ -328,6 +335,10 @@ class _Session:
                     node for node in leaving if isinstance(node, ast.stmt) and any(node is item for item in block)
                 ]
                 return Splice(*removal(self._module, statement, others))
+            case "comment":
+                comment = edits[0]
+                assert isinstance(comment, ReplaceComment)
+                return Splice(*comment_splice(self._module, comment.at, comment.text))
             case "definition":
                 definition = edits[0]
                 assert isinstance(definition, InsertDefinition)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from shardfix.edits.place import Refusal, newline_at, start_of
 
 if TYPE_CHECKING:
+    from shardfix.codemod import Range
     from shardfix.semantics.module import Module
 
 __all__ = [
@@ -258,3 +259,21 @@ def _is_head(node: ast.stmt) -> bool:
             for inner in [*node.body, *handled, *node.orelse, *node.finalbody]
         )
     return False
+
+
+def comment_splice(module: Module, place: Range, text: str) -> tuple[int, int, str]:
+    """What puts ``text`` in the place of a comment: where the change begins and ends, and the new text."""
+    start, end = module.span(place)
+    source = module.source
+    if source[start : start + 1] != "#":
+        raise Refusal(f"line {place.line}: there is no comment at this position")
+    if text:
+        return start, end, text
+    if source[end : end + 1] not in ("", "\r", "\n"):  # more of the comment follows, and moves up
+        blanks = len(source[end:]) - len(source[end:].lstrip(" \t"))
+        return start, end + blanks, ""
+    before = source[:start].rstrip(" \t\f")
+    if before and before[-1] not in "\r\n":
+        return len(before), end, ""
+    newline = "\r\n" if source.startswith("\r\n", end) else source[end : end + 1]
+    return len(before), end + len(newline), ""

@@ -13,7 +13,7 @@ from shardfix.reporters.base import Reporter, Stream, Style
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
 
-__all__ = ["TextReporter", "painted"]
+__all__ = ["TextReporter", "counted", "painted"]
 
 SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
 
@@ -79,9 +79,9 @@ def _parts(summary: Summary, mode: Mode) -> Iterator[str]:
         yield "No Python files found"
     elif not summary.found:
         clean = summary.files - summary.failed
-        yield f"{_count(clean, 'file')} looked at, nothing to fix" if clean else "Nothing could be looked at"
+        yield f"{counted(clean, 'file')} looked at, nothing to fix" if clean else "Nothing could be looked at"
     else:
-        yield f"{_count(summary.found, 'finding')} in {_count(summary.files_with_findings, 'file')}"
+        yield f"{counted(summary.found, 'finding')} in {counted(summary.files_with_findings, 'file')}"
         if summary.fixed:
             yield f"{summary.fixed} fixed" if mode is Mode.WRITE else f"--write fixes {summary.fixed}"
         if summary.left[Safety.SAFE]:
@@ -91,8 +91,9 @@ def _parts(summary: Summary, mode: Mode) -> Iterator[str]:
         if summary.left[Safety.MANUAL]:
             yield f"{summary.left[Safety.MANUAL]} to do by hand"
     if summary.failed:
-        yield f"{_count(summary.failed, 'file')} could not be processed"
+        yield f"{counted(summary.failed, 'file')} could not be processed"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -17,6 +17,7 @@ from shardfix.semantics.scopes import Binding, Scope, build_scopes, enclosing_sc
 if TYPE_CHECKING:
     from shardfix.semantics.interpreter import Environment, Interpreter, Trace
     from shardfix.semantics.values import Value
+    from shardfix.suppressions import UnusedSuppression
     from shardfix.tracebacks import Evidence
 
 __all__ = ["ImportedName", "Module"]
@@ -60,6 +61,8 @@ class Module:
         self.path = path
         self.project = project if project is not None else Project()
         self.evidence = evidence
+        self.unused_suppressions: tuple[UnusedSuppression, ...] = ()
+        """Comments that keep no finding back; known when all other codemods have come to rest."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.tree = ast.parse(source)
@@ -478,6 +481,12 @@ class Module:
         """Names that functions bind in scopes around them, by ``global`` or ``nonlocal``."""
         statements: list[ast.Global | ast.Nonlocal] = [*self.nodes(ast.Global), *self.nodes(ast.Nonlocal)]
         return frozenset(name for statement in statements for name in statement.names)
+
+    @cached_property
+    def generators(self) -> frozenset[ast.AST]:
+        """The functions that hold a ``yield``."""
+        yields: list[ast.Yield | ast.YieldFrom] = [*self.nodes(ast.Yield), *self.nodes(ast.YieldFrom)]
+        return frozenset(self.scope_of(node).node for node in yields)
 
     # Compatibility code
 

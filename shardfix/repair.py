@@ -253,7 +253,7 @@ class _Search:
         found: list[tuple[int, _Located]] = []
         for path, module in self.modules.items():
             for codemod, finding in self._findings(module):
-                one = _Located(path, module, finding, self._is_certain(module, finding.fix))
+                one = _Located(path, module, finding, self._is_certain(module, finding))
                 found.append((max(_relation(one, evidence, codemod) for evidence in self.evidence), one))
         alone = {codemod.codemod_name() for codemod in self.codemods if not codemod.triggers}
         chosen = [(score, one) for score, one in found if score > 0 or one.finding.codemod in alone]
@@ -272,13 +272,14 @@ class _Search:
             else:
                 yield from ((codemod, finding) for finding in found)
 
-    def _is_certain(self, module: Module, fix: Fix | None) -> bool:
-        return (
-            fix is not None
-            and fix.safety is Safety.SAFE
-            and self._is_available(module, fix)
-            and pen.carries_comments(module, fix)
-        )
+    def _is_certain(self, module: Module, finding: Finding) -> bool:
+        """Whether the fix of a finding may be made unasked, by what it is and what the settings allow."""
+        fix, unsafe = finding.fix, self.settings.unsafe
+        if fix is None or not self._is_available(module, fix):
+            return False
+        if unsafe is True or (unsafe and finding.codemod in unsafe):
+            return True
+        return fix.safety is Safety.SAFE and pen.carries_comments(module, fix)
 
     def _is_available(self, module: Module, fix: Fix) -> bool:
         target = self.settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(module.path))) or NEWEST_JAX
@@ -347,7 +348,7 @@ class _Search:
                 module = Module(applied.source, path, self.project, self.evidence)
                 self.project.adopt(module)
                 located = [
-                    _Located(path, module, finding, self._is_certain(module, finding.fix))
+                    _Located(path, module, finding, self._is_certain(module, finding))
                     for _, finding in self._findings(module)
                     if (finding.codemod, finding.message) in waiting
                 ]

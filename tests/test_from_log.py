@@ -236,3 +236,30 @@ def test_a_choice_is_made_when_told(project: Path, undecided: str, traceback: Ca
 
 def test_choose_usage(project: Path, shardfix_command: Callable[..., Any]) -> None:
     assert shardfix_command("--choose", "1").code == 2
+
+
+def test_unsafe_repairs_are_made_when_told(project: Path) -> None:
+    program = """\
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+
+def total(mesh, xs):
+    def body(xs):
+        return jax.lax.scan(lambda carry, x: (carry + x, None), jnp.zeros(()), xs)[0][None]
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(xs)
+"""
+    (project / "pkg" / "steps.py").write_text(program)
+    text = (
+        'Traceback (most recent call last):\n  File "pkg/steps.py", line 8, in body\n    x\n'
+        "TypeError: scan body function carry input and carry output must have equal types, but they differ:\n\n"
+        "The input carry component carry has type float32[] but the corresponding output carry component has type "
+        "float32[]{V:i}, so the manual axis types do not match.\n"
+    )
+    (careful,) = diagnose(text, Settings())
+    assert careful.certain is None
+    assert [choice.title for choice in careful.choices] == ["start with a varying value"]
+    (bold,) = diagnose(text, Settings(unsafe=True))
+    assert bold.certain is not None

@@ -304,7 +304,11 @@ def as_value(form: Any) -> Value:
     return Constant(form)
 
 
-@pytest.mark.parametrize("over", [frozenset(), frozenset("i"), frozenset("ij"), frozenset("j")], ids=str)
+@pytest.mark.parametrize(
+    "over",
+    [frozenset(), frozenset("i"), frozenset("ij"), frozenset("j")],
+    ids=lambda axes: "".join(sorted(axes)) or "none",
+)
 @pytest.mark.parametrize(("name", "options"), COLLECTIVE_CALLS, ids=str)
 def test_collectives_against_shard_map(name: str, options: dict[str, Any], over: frozenset[str]) -> None:
     function = getattr(jax.lax, name)

@@ -3,9 +3,9 @@
     python scripts/measure_analysis.py ~/src/maxtext ~/src/levanter
     python scripts/measure_analysis.py --reasons ~/src/jax/tests/shard_map_test.py
 
-One line a tree: sites of shard_map and smap that were evaluated; those whose function is known; their outputs (one a leaf, the best that any run
-knows of it), and of how many the rank is known exactly, an upper bound of it, and the varying axes. ``--reasons`` adds
-why outputs are unknown: the callee whose result first is, by how often it is met inside mapped functions.
+One line a tree: sites of shard_map and smap that were evaluated; those whose function is known; their outputs (one a
+leaf, the best that any run knows of it), and of how many the rank is known exactly, an upper bound of it, and the
+varying axes. ``--reasons`` adds why outputs are unknown: the callees whose result is, by how often they are met.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import pallas as pl
 from jax.sharding import AxisType, PartitionSpec as P
 MESH = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 """
@@ -571,6 +572,11 @@ return y
 # jacobian of what varies
 return jax.jacrev(lambda x: x.sum(0))(a), jax.jacfwd(lambda x: x * a)(b)
 
+# what vjp and linearize give
+value, pull = jax.vjp(lambda x, y: x * y, a, b)
+out, push = jax.linearize(jnp.sum, a)
+return pull(value), push(a)
+
 # conditional import
 try:
     from absent import f
@@ -700,7 +706,10 @@ return jax.tree.reduce(lambda p, q: p + q, (b, b.sum()))
 return lax.psum(a, 'x'), lax.pmean(a, ('x', 'y')), lax.all_gather(a, 'x'), lax.all_gather(a, 'y', tiled=True), lax.axis_index('x')
 
 # more collectives
-return lax.ppermute(a, 'x', [(0, 1)]), lax.psum_scatter(a, 'x', tiled=True), lax.all_to_all(a, 'x', 0, 1, tiled=True), lax.pcast(b, 'x', to='varying')
+return lax.ppermute(a, 'x', [(0, 1)]), lax.psum_scatter(a, 'x', tiled=True), lax.pcast(b, 'x', to='varying')
+
+# all_to_all
+return lax.all_to_all(a, 'x', 0, 1, tiled=True), lax.all_to_all(a, 'x', split_axis=1, concat_axis=0)
 
 # axis_size
 return lax.axis_size('x') * b, lax.psum(1, 'x') * b, a / lax.axis_size(('x', 'y'))
@@ -710,6 +719,11 @@ return a.at[0].set(b), b.at[0].add(a.sum()), a.at[:, 0].get()
 
 # numpy
 return np.ones((4, 4)) * b, jnp.asarray(np.arange(4.0)), b * np.pi, np.zeros(4)[None] + a
+
+# functions of vjp and linearize
+value, pull = jax.vjp(lambda x, y: x * y, b, b)
+out, push = jax.linearize(jnp.sum, b)
+return value, out
 
 # named_call
 return jax.named_call(lambda x: x.sum(), name='n')(a)
@@ -727,6 +741,19 @@ def test_transforms(body: str) -> None:
 @pytest.mark.parametrize("body", [*TRANSFORMS.values(), *CONTROL.values()], ids=[*TRANSFORMS, *CONTROL])
 def test_unchecked(body: str) -> None:
     sound(body, "KEEP = True\n", checked=False)
+
+
+def test_kernels() -> None:
+    """A kernel of Pallas gives what its shapes say."""
+    body = """
+    struct = jax.ShapeDtypeStruct((4,), b.dtype)
+    first = pl.pallas_call(lambda x, *out: None, out_shape=[struct] * 2, interpret=True)
+    second = partial(pl.pallas_call, interpret=True)(lambda x, out: None, out_shape=struct)
+    return first(b), second(b), pl.pallas_call(lambda x, out: None, out_shape={"p": struct}, interpret=True)(b)["p"]
+    """
+    count = judge(program(body, checked=False))
+    assert not count.contradictions
+    assert count.ranks == count.leaves == 4
 
 
 NESTED = """
@@ -811,7 +838,10 @@ def test_packages(tmp_path: Path) -> None:
     )
     (package / "layers" / "__init__.py").write_text("from .dense import *\nfrom . import dense\n")
     (package / "layers" / "dense.py").write_text("import jax.numpy as jnp\n\n\ndef total(x):\n    return jnp.sum(x)\n")
-    use = "import jax\nfrom jax.sharding import PartitionSpec as P\nfrom {}\n\n\nf = jax.shard_map(lambda x: {}(x), mesh=mesh, in_specs=P('x'), out_specs=P('x'))\n"
+    use = (
+        "import jax\nfrom jax.sharding import PartitionSpec as P\nfrom {}\n\n\n"
+        "f = jax.shard_map(lambda x: {}(x), mesh=mesh, in_specs=P('x'), out_specs=P('x'))\n"
+    )
     for statement, name in (
         ("model import grand_total as t", "t"),
         ("model.layers.dense import total", "total"),

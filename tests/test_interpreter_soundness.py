@@ -73,5 +73,5 @@ def test_values_of_unchecked_programs() -> None:
         jax.clear_caches()
         assert not wrong, "\n".join([*wrong, "", str(program)])
 
-    settings(quiet, max_examples=max(CAMPAIGN // 20, 20))(given(programs(checked=False))(check))()
-    assert compared > 50
+    settings(quiet, max_examples=max(CAMPAIGN // 10, 50))(given(programs(checked=False))(check))()
+    assert compared >= 50

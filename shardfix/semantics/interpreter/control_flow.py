@@ -6,18 +6,19 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
+from shardfix.semantics.interpreter.names import LIKE
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Carry
-from shardfix.semantics.interpreter.trees import arrays, first_slices, same_types, stacked
+from shardfix.semantics.interpreter.trees import arrays, first_slices, loosened, same_types, stacked
 from shardfix.semantics.values import (
     INVARIANT,
     UNKNOWN,
-    UNKNOWN_VARYING,
     Array,
     Constant,
     Dict,
     Rank,
     Sequence,
+    Transformed,
     Tree,
     Value,
     Varying,
@@ -52,7 +53,7 @@ def _settled(call: SpecialCall, carry: Value, step: Callable[[Value], tuple[Valu
         if widened == carry:
             return carry, outputs
         carry = widened
-    carry = map_leaves(_loosened, carry)
+    carry = map_leaves(loosened, carry)
     return carry, step(carry)[1]
 
 
@@ -178,23 +179,17 @@ def _jvp(call: SpecialCall) -> Value:
     if function is None or not isinstance(primals, Sequence) or primals.items is None or "has_aux" in call.keywords:
         return UNKNOWN
     value = arrays(call.apply(function, *primals.items))
-    return Sequence((value, map_leaves(_loosened, value)))
+    return Sequence((value, map_leaves(loosened, value)))
 
 
 def _vjp(call: SpecialCall) -> Value:
     if not call.arguments or "has_aux" in call.keywords or not call.exact:
         return UNKNOWN
-    return Sequence((arrays(call.apply(call.arguments[0], *call.arguments[1:])), UNKNOWN))
-
-
-def _loosened(leaf: Value) -> Value:
-    """A leaf of which only the rank is known."""
-    match leaf:
-        case Array():
-            return replace(leaf, varying=UNKNOWN_VARYING, reduced=frozenset())
-        case Tree():
-            return Tree(replace(leaf.leaf, varying=UNKNOWN_VARYING, reduced=frozenset()))
-    return leaf
+    function, *primals = call.arguments
+    value = arrays(call.apply(function, *primals))
+    # What the second gives looks like the primals (for linearize: like the value), whatever it is called with.
+    like = value if call.name == "jax.linearize" else Sequence(tuple(map(arrays, primals)))
+    return Sequence((value, Transformed(LIKE, function, (map_leaves(loosened, like),))))
 
 
 HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {

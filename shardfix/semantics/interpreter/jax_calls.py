@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from shardfix.semantics import rank_rules
-from shardfix.semantics.interpreter import control_flow, python_calls, shardings, trees
+from shardfix.semantics.interpreter import control_flow, python_calls, shapes, shardings, trees
 from shardfix.semantics.interpreter.maps import evaluate_map
 from shardfix.semantics.interpreter.names import MAPS, SAME_VALUE, TRANSFORMS, canonical
 from shardfix.semantics.interpreter.records import record_fields
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
     **shardings.HANDLERS,
     **trees.HANDLERS,
+    **shapes.HANDLERS,
     **control_flow.HANDLERS,
     **python_calls.HANDLERS,
 }

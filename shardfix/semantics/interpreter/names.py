@@ -31,6 +31,7 @@ CANONICAL = {
     "jax.tree_util.tree_map": "jax.tree.map",
     "jax.tree_map": "jax.tree.map",
     "jax.tree_util.tree_leaves": "jax.tree.leaves",
+    "jax.core.ShapeDtypeStruct": "jax.ShapeDtypeStruct",
     "jax.tree_leaves": "jax.tree.leaves",
     "jax.tree_util.tree_reduce": "jax.tree.reduce",
     "jax.tree_util.Partial": "functools.partial",
@@ -67,6 +68,8 @@ TRANSFORMS = SAME_CALL | {
     "jax.jacobian",
     "jax.hessian",
 }
+LIKE = "like"
+"""Stands in a :class:`Transformed` for a function whose result is like the first argument of the transform."""
 SAME_VALUE = frozenset(
     {
         "jax.device_put",

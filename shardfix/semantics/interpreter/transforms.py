@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.interpreter import names
 from shardfix.semantics.interpreter.control_flow import pair
 from shardfix.semantics.interpreter.trace import Environment
 from shardfix.semantics.interpreter.trees import arrays, first_slices, leaf_of, stacked
@@ -58,6 +59,8 @@ def call_transformed(
             return _gradient(interpreter, function, options, arguments, keywords, inner, exact)
         case "jax.jacfwd" | "jax.jacrev" | "jax.jacobian" | "jax.hessian":
             return _jacobian(function, options, arguments, inner)
+        case names.LIKE:
+            return function.arguments[0]
         case "jax.custom_gradient":
             return UNKNOWN
     return arrays(inner(*arguments))

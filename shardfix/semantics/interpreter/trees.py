@@ -10,6 +10,7 @@ from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.values import (
     ANY_RANK,
     UNKNOWN,
+    UNKNOWN_VARYING,
     Array,
     Constant,
     Dict,
@@ -139,6 +140,16 @@ def _same_varying(a: Varying, b: Varying, checked: bool) -> Varying:
         return a.join(b)
     bounds = [most for most in (a.at_most, b.at_most) if most is not None]
     return Varying(a.at_least | b.at_least, frozenset[str]().union(*bounds) if bounds else None)
+
+
+def loosened(leaf: Value) -> Value:
+    """A leaf of which only the rank is known."""
+    match leaf:
+        case Array():
+            return replace(leaf, varying=UNKNOWN_VARYING, reduced=frozenset())
+        case Tree():
+            return Tree(replace(leaf.leaf, varying=UNKNOWN_VARYING, reduced=frozenset()))
+    return leaf
 
 
 def _tree_map(call: SpecialCall) -> Value:

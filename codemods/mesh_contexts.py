@@ -92,7 +92,7 @@ USE_MESH = "jax.sharding.use_mesh"
 SETTER = "jax.sharding.set_mesh"
 PJIT = "jax.experimental.pjit.pjit"
 BLOCK = "`with mesh:` is deprecated since JAX 0.10.1; jax.set_mesh takes its place"
-NO_FIX = frozenset({Trap.TRACED, Trap.BINDS_NAME, Trap.PJIT, Trap.READS_CONTEXT, Trap.CLASH})
+NO_FIX = frozenset({Trap.TRACED, Trap.BINDS_NAME, Trap.PJIT, Trap.READS_CONTEXT, Trap.READ_ELSEWHERE, Trap.CLASH})
 """Traps that make the mechanical rewrite wrong for certain."""
 
 

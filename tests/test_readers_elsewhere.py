@@ -1,0 +1,49 @@
+"""A mesh that other files of the project read from ``thread_resources`` is not moved to ``jax.set_mesh``, which they do not see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+READER = "from jax.interpreters import pxla\n\n\ndef axis_names():\n    return pxla.thread_resources.env.physical_mesh.axis_names\n"
+BLOCK = """\
+import entered
+import jax
+from jax.sharding import Mesh
+
+with Mesh(jax.devices(), ("x",)):
+    print(entered.axis_names())
+"""
+PJIT = """\
+import jax
+import jax.numpy as jnp
+from jax.experimental.pjit import pjit
+from jax.sharding import Mesh
+
+
+def split(value, spec):
+    with Mesh(jax.devices(), ("x",)):
+        return pjit(lambda v: v * 2, out_shardings=spec)(value)
+"""
+
+
+def test_a_mesh_that_other_files_read_stays(tmp_path: Path, shardfix_command: Callable[..., Any]) -> None:
+    (tmp_path / "entered.py").write_text(READER)
+    (tmp_path / "block.py").write_text(BLOCK)
+    (tmp_path / "spread.py").write_text(PJIT)
+    done = shardfix_command("--write", "--unsafe", "--target-jax", "0.12", "--output-format", "json", tmp_path)
+    findings = [finding for file in json.loads(done.out)["files"] for finding in file["findings"]]
+    assert {finding["codemod"] for finding in findings} == {"mesh-contexts", "pjit"}
+    assert {finding["safety"] for finding in findings} == {"manual"}
+    assert (tmp_path / "block.py").read_text() == BLOCK
+    assert (tmp_path / "spread.py").read_text() == PJIT
+
+
+def test_it_is_moved_where_nothing_reads_it(tmp_path: Path, shardfix_command: Callable[..., Any]) -> None:
+    (tmp_path / "block.py").write_text(BLOCK)
+    (tmp_path / "spread.py").write_text(PJIT)
+    shardfix_command("--write", "--unsafe", "--target-jax", "0.12", tmp_path)
+    assert "jax.set_mesh(" in (tmp_path / "block.py").read_text()
+    assert "jax.set_mesh(" in (tmp_path / "spread.py").read_text()

@@ -50,7 +50,7 @@ STRUCTURES = set(
     """.split()
 )
 # Parameters that some calls need under tracing, and that no rank depends on.
-NEUTRAL = {"size", "length", "num_segments", "total_repeat_length", "mode"}
+NEUTRAL = {"size", "length", "num_segments", "total_repeat_length"}
 # What became a tuple in JAX 0.11 and was a list before.
 LISTS_ONCE = {"broadcast_each", "atleast_each", "grid"}
 
@@ -166,6 +166,8 @@ def candidates(dotted, parameters, calls):
         yield f"squeeze({names[0]}, {names[1]})"
     if dotted.endswith("random.choice"):
         yield "choice(a, shape)"
+    if dotted == "jax.numpy.cross":
+        yield "cross(a, b)"
     if dotted.endswith(".block"):
         yield "block(arrays)"
     if dotted.endswith("stack"):
@@ -267,7 +269,7 @@ def is_data(name, parameters, calls):
     if name in STATIC or name in ("func", "computation"):
         return False
     others = {n for n, _, _ in parameters} - {"num", "data", "impl"}
-    if name in ("key", "keys") and others != {name}:
+    if name == "key" and others != {name}:
         return False
     with_axes = ('"A": 1', '"A": 2', '"A": 3', '"K"', '"L"')
     return any(
@@ -288,6 +290,11 @@ def arguments(call, parameters):
     for name, value in call["kwargs"].items():
         found.setdefault(name, []).append(value)
     return found
+
+
+def has_axes(form):
+    """Whether an argument is, or holds, an array that is no scalar."""
+    return any(f'"A": {rank}' in json.dumps(form) for rank in (1, 2, 3, 4))
 
 
 def varied(calls):
@@ -311,21 +318,22 @@ def choose(dotted, parameters, calls):
     for rule in dict.fromkeys(candidates(dotted, parameters, calls)):
         row = rank_rules.parse_row(rule, text)
         free = optional - set(row.roles)
-        bad, outcomes = set(), []
+        bad, outcomes = {}, []
         limit = len(optional) + 1 if best is None else len(best[1])
         for call, args, kwargs in prepared:
             outcome = covers(rank_rules.apply(row, args, kwargs), call["result"], row.rule not in LISTS_ONCE)
-            given = (free & set(call["kwargs"])) - NEUTRAL
+            given = (free & set(call["kwargs"])) - NEUTRAL - ({"mode"} if dotted.endswith("choose") else set())
             if not given:
                 outcomes.append(outcome)
                 if outcome is None:
                     break
-            elif not outcome and not given & bad:
+            elif not outcome and not given & {name for name, mark in bad.items() if mark == "!"}:
                 # Of several parameters the one to blame is not known; the first that is not known to be harmless.
-                bad.add(min(given, key=lambda name: (name in HARMLESS, name)))
+                name = min(given, key=lambda name: (name in HARMLESS, name))
+                bad[name] = "~" if has_axes(call["kwargs"][name]) and bad.get(name) != "!" else "!"
                 if len(bad) >= limit:
                     break
-        inexact = row.rule in ("unstack", "squeeze", "collapse", "split", "tensordot")
+        inexact = row.rule in ("cross", "unstack", "squeeze", "collapse", "split", "tensordot")
         if None in outcomes or not outcomes or len(bad) >= limit:
             continue
         if outcomes.count(2) < len(outcomes) * 0.9 and not (inexact and 0 not in outcomes):
@@ -336,13 +344,9 @@ def choose(dotted, parameters, calls):
     if best is None:
         return None
     row = rank_rules.parse_row(best[0], text)
-    opaque = best[1] | {name for name in optional - tried - set(row.roles) if name not in HARMLESS}
-    marks = dict.fromkeys(opaque, "!")
+    marks = {name: "!" for name in optional - tried - set(row.roles) if name not in HARMLESS} | best[1]
     with_arrays = {
-        name
-        for call in calls
-        for name, values in arguments(call, parameters).items()
-        if any(f'"A": {rank}' in json.dumps(value) for value in values for rank in (1, 2, 3))
+        name for call in calls for name, values in arguments(call, parameters).items() if any(map(has_axes, values))
     }
     refused = attempted(dotted, parameters) - with_arrays
     for name, _, default in parameters:
@@ -358,10 +362,7 @@ def choose(dotted, parameters, calls):
 def _attempted(dotted, parameters):
     calls = [{"args": args, "kwargs": kwargs} for args, kwargs in calls_of(dotted, parameters, dotted)]
     return frozenset(
-        name
-        for call in calls
-        for name, values in arguments(call, parameters).items()
-        if any(f'"A": {rank}' in json.dumps(value) for value in values for rank in (1, 2))
+        name for call in calls for name, values in arguments(call, parameters).items() if any(map(has_axes, values))
     )
 
 
@@ -383,7 +384,11 @@ def with_carried(rule, carried_by):
 
 
 def merge(reports):
-    versions = sorted(reports, key=lambda report: [int(part) for part in report["version"].split(".")[:3]])
+    latest = {}
+    for report in reports:  # a later probe of the same JAX replaces what it tried again
+        known = latest.setdefault(report["version"], {"version": report["version"], "callables": {}})
+        known["callables"].update(report["callables"])
+    versions = sorted(latest.values(), key=lambda report: [int(part) for part in report["version"].split(".")[:3]])
     rules, unknown, alike = {}, [], []
     for dotted in sorted({name for report in versions for name in report["callables"]}):
         entries = [report["callables"][dotted] for report in versions if dotted in report["callables"]]
@@ -410,7 +415,11 @@ def merged_parameters(versions):
     merged = list(map(tuple, versions[-1]))
     names = [name for name, _, _ in merged]
     for older in versions[:-1]:
-        merged += [(name, "keyword", default or "") for name, _, default in older if name not in names]
+        merged += [
+            (name, "keyword", default or "")
+            for name, kind, default in older
+            if name not in names and kind != "variadic"
+        ]
         names = [name for name, _, _ in merged]
     return merged
 

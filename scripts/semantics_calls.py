@@ -51,9 +51,9 @@ POOLS = {
         " returned sparse eigvals_only full cov independent replace density include_initial is_stable reverse"
         " sorted assume_unique return_indices rowvar invert disp calc_q return_residual hermitian increasing"
         " compute_schur_vectors compute_left_eigenvectors compute_right_eigenvectors copy transpose_kernel"
-        " endpoint trim_leading_zeros strip_zeros is_causal left_side left transpose tiled", [True, False],
+        " antialias antialias endpoint trim_leading_zeros strip_zeros is_causal left_side left transpose tiled", [True, False],
     ),
-    "mode": ["reduced", "r", "complete", "raw", "full", "same", "valid", "economic", "constant", "edge", "wrap", "clip"],
+    "mode": """reduced r complete raw full same valid economic constant edge wrap clip fill drop high low largest smallest""".split(),
     "output": ["real", "complex"],
     "indexing": ["ij", "xy"],
     "ord": [2, 1, "fro", "nuc"],
@@ -64,6 +64,9 @@ POOLS = {
     **each("k M N d deg start_dimension num_classes num_segments size length decimals minlength kth", [1, 2, 0, A(1, "i")]),
     **each("shift offset ddof stop_dimension nperseg permutation_size", [1, 0, 2, A(1, "i")]),
     "base": [2.0, A(1)],
+    "stride": [1, 2],
+    "range": [T(0.0, 1.0)],
+    "variance": ARRAYS,
     "n": [2, 3, 1, A(0), A(1), A(2)],
     "m": [*ARRAYS, 2],
     "num": [3, T(2, 3), T(2)],
@@ -75,7 +78,7 @@ POOLS = {
     "pad_width": [1, T(1, 1), T(T(1, 1), T(0, 0))],
     "padding_config": [L(T(0, 0, 0)), L(T(0, 0, 0), T(1, 1, 0)), L()],
     **each("source destination", [0, 1, -1, T(0, 1), T(1, 0)]),
-    **each("start stop", [0, 3, 4.0, A(0), A(1), A(2)]),
+    **each("start stop step", [0, 3, 4.0, A(0), A(1), A(2)]),
     **each("start_index limit_index index", [0, 1, A(0, "i"), A(1, "i")]),
     "slice_size": [1, 2],
     **each("start_indices limit_indices slice_sizes", [T(), T(1), T(1, 1), L(1, 1, 1), T(0), T(0, 0)]),
@@ -104,12 +107,13 @@ POOLS = {
 }  # fmt: skip
 PYTREES = "jax.lax.stop_gradient jax.lax.optimization_barrier jax.block_until_ready"
 # For these the calls below are all that make sense.
-ENOUGH = {"jax.lax.collapse", "jax.numpy.block", "jax.numpy.lexsort", "jax.numpy.bincount"}
+ENOUGH = {"jax.lax.collapse", "jax.numpy.block", "jax.numpy.lexsort", "jax.numpy.bincount", *PYTREES.split()}
 SPECIAL = {
     "jax.numpy.block": [([L(A(r), A(r))], {}) for r in range(4)]
     + [([L(L(A(r), A(r)), L(A(r), A(r)))], {}) for r in range(4)] + [([A(2)], {}), ([L(L(A(1)), L(A(2)))], {})],
     "jax.numpy.lexsort": [([T(A(r), A(r))], {}) for r in (1, 2, 3)] + [([A(2)], {}), ([A(3)], {})],
-    "jax.numpy.bincount": [([A(1, "i")], {"length": 4}), ([A(1, "i")], {"length": 4, "weights": A(1)})],
+    "jax.numpy.bincount": [([A(1, "i")], {"length": 4}), ([A(1, "i")], {"length": 4, "weights": A(1)}),
+        ([A(1, "i")], {"length": 4, "minlength": 2})],
     "jax.numpy.einsum": [
         ([subscripts, *map(A, ranks)], {})
         for subscripts, ranks in [
@@ -137,9 +141,12 @@ SPECIAL = {
     ],
     "jax.lax.conv_general_dilated": [
         ([A(r), A(r), T(*[1] * (r - 2)), padding], {}) for r in (2, 3, 4) for padding in ("SAME", "VALID")
-    ],
+    ] + [([A(4), A(4), T(1, 1), "SAME"], {"dimension_numbers": T("NHWC", "HWIO", "NHWC")}),
+         ([A(3), A(3), T(1), "SAME"], {"dimension_numbers": T("NHC", "HIO", "NHC"), "rhs_dilation": T(1)})],
     "jax.lax.conv": [([A(r), A(r), T(*[1] * (r - 2)), "SAME"], {}) for r in (3, 4)],
-    "jax.lax.conv_transpose": [([A(r), A(r), T(*[1] * (r - 2)), "SAME"], {}) for r in (3, 4)],
+    "jax.lax.conv_transpose": [([A(r), A(r), T(*[1] * (r - 2)), "SAME"], {}) for r in (3, 4)]
+    + [([A(4), A(4), T(1, 1), "SAME"], {"dimension_numbers": T("NHWC", "HWIO", "NHWC")}),
+       ([A(3), A(3), T(1), "SAME"], {"transpose_kernel": True})],
     "jax.lax.conv_with_general_padding": [
         ([A(r), A(r), T(*[1] * (r - 2)), "VALID", None, None], {}) for r in (3, 4)
     ],
@@ -148,7 +155,8 @@ SPECIAL = {
         ([A(r), 0.0, {"F": "jax.lax.add"}, T(*[1] * r), T(*[1] * r), "VALID"], {}) for r in (1, 2, 3)
     ],
     "jax.lax.dynamic_slice": [([A(r), T(*[0] * r), T(*[1] * r)], {}) for r in range(5)],
-    "jax.lax.slice": [([A(r), T(*[0] * r), T(*[1] * r)], {}) for r in range(5)],
+    "jax.lax.slice": [([A(r), T(*[0] * r), T(*[1] * r)], {}) for r in range(5)]
+    + [([A(r), T(*[0] * r), T(*[1] * r)], {"strides": T(*[1] * r)}) for r in range(5)],
     "jax.lax.dynamic_update_slice": [([A(r), A(r), T(*[0] * r)], {}) for r in range(5)],
     "jax.lax.pad": [([A(r), 0.0, L(*[T(1, 1, 0)] * r)], {}) for r in range(4)],
     "jax.lax.sort": [([A(2)], {}), ([A(1)], {}), ([T(A(1), A(1))], {}), ([T(A(2), A(2), A(2))], {})],

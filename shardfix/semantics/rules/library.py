@@ -397,6 +397,13 @@ def matvec(bound: Bound, matrix: str, vector: str) -> Value:
 
 
 @rule
+def cross(bound: Bound, left: str, right: str) -> Value:
+    """The arguments broadcast together; one axis less, in JAX before 0.11, if their vectors have two entries."""
+    rank = broadcast_rank(bound, (left, right))
+    return array(Rank(max(0, rank.low - 1), rank.high))
+
+
+@rule
 def polynomial(bound: Bound, coefficients: str, name: str) -> Value:
     """Coefficients along one axis, the others broadcast with the points."""
     return array(over(lambda a, b: max(a - 1, b) if a else None, *_ranks(bound, coefficients, name)))
@@ -593,7 +600,8 @@ def index_in(bound: Bound, name: str, keepdims: str) -> Value:
 def where(bound: Bound, condition: str, left: str, right: str) -> Value:
     """``where(c, x, y)`` selects; ``where(c)`` gives the indices, axis by axis."""
     missing = is_none(bound.get(left))
-    selected = array(broadcast_rank(bound, (condition, left, right)))
+    operands = (condition, left, right)
+    selected = Array(broadcast_rank(bound, operands), bound.varying(operands))
     if missing is None:
         return UNKNOWN
     return nonzero(bound, condition) if missing else selected

@@ -79,6 +79,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, SetArgument, Wrap, named
+from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.jax_api import Takes, out_sharding_callables
 from shardfix.semantics.meshes import MeshInView, State, mesh_view
 from shardfix.semantics.operand_shardings import PLACING, operands_are_off_mesh, placement
@@ -236,7 +237,7 @@ class MeshlessShardings(Codemod):
             return
         first = one.dimension(one.rank - 1)
         second = other.dimension(max(other.rank - 2, 0))
-        if first is None or second is None:
+        if first is None or second is None or is_provoked(module, node):
             return
         yield self._contraction(module, node, left, right, [first, second])
 
@@ -255,7 +256,7 @@ class MeshlessShardings(Codemod):
             first, second = (
                 where.dimension(term.index(letter)) for where, term in zip(placed, terms, strict=True) if where
             )
-            if first is not None and second is not None:
+            if first is not None and second is not None and not is_provoked(module, node):
                 yield self._contraction(module, node, node.args[1], node.args[2], [first, second])
                 return
 
@@ -282,7 +283,7 @@ class MeshlessShardings(Codemod):
         if ids is None and not is_number and not is_array(module, index):
             return
         divided = table.dimension(0)
-        if divided is None and not (ids is not None and ids.is_divided):
+        if (divided is None and not (ids is not None and ids.is_divided)) or is_provoked(module, node):
             return
         text = module.text(node.value)
         what = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["is_gated"]
+__all__ = ["is_gated", "is_provoked"]
 
 MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
@@ -144,4 +144,26 @@ def _is_import_of_jax(node: ast.AST) -> bool:
             return source.partition(".")[0] in ("jax", "jaxlib")
         case ast.ImportFrom(level=level):
             return level > 0  # of the project, which may be its own layer over JAX
+    return False
+
+
+def is_provoked(module: Module, node: ast.AST) -> bool:
+    """Whether an error is expected: in a ``with pytest.raises(...)`` or ``assertRaises``, or a try that catches it."""
+    child: ast.AST = node
+    for ancestor in module.ancestors(node):
+        match ancestor:
+            case ast.With() | ast.AsyncWith():
+                for item in ancestor.items:
+                    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+                    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+                    if name == "raises" or name.startswith("assertRaises"):
+                        return True
+            case ast.Try() | ast.TryStar() if child in ancestor.body:
+                if any(
+                    _caught_names(handler) & (MAY_BE_ANYTHING | {"AssertionError"}) for handler in ancestor.handlers
+                ):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+        child = ancestor
     return False

@@ -663,7 +663,7 @@ class MeshView:
     def _decorated(self, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> Context:
         traced = False
         for decorator in function.decorator_list:
-            names = self._transforms(decorator)
+            names = self.transforms(decorator)
             if names & MAPS:
                 return MANUAL_CONTEXT if self._fully_manual(decorator) else UNKNOWN_CONTEXT
             if names and names <= WRAPPERS:
@@ -675,7 +675,7 @@ class MeshView:
         context = self._uses_context(function, depth)
         return replace(context, traced=True) if traced else context
 
-    def _transforms(self, expression: ast.expr) -> frozenset[str]:
+    def transforms(self, expression: ast.expr) -> frozenset[str]:
         """The transformations that a decorator (``jax.jit``, ``partial(jax.jit, ...)``, ``jax.jit(...)``) stands for."""
         names = self.module.resolve(expression)
         if names:
@@ -683,14 +683,14 @@ class MeshView:
         if isinstance(expression, ast.Call):
             names = self.module.resolve(expression.func)
             if names & {"functools.partial", "jax.tree_util.Partial"} and expression.args:
-                return self._transforms(expression.args[0])
+                return self.transforms(expression.args[0])
             if not names and isinstance(expression.func, ast.Call | ast.Name):
                 return frozenset()
             return names
         if isinstance(expression, ast.Name):
             bindings = self.module.reaching(expression)
             if bindings and len(bindings) == 1 and isinstance(bindings[0].value, ast.Call) and not bindings[0].path:
-                return self._transforms(bindings[0].value)
+                return self.transforms(bindings[0].value)
         return frozenset()
 
     @staticmethod
@@ -776,7 +776,7 @@ class MeshView:
         module = self.module
         names = module.resolve(call.func)
         if not names:
-            names = self._transforms(call)
+            names = self.transforms(call)
             if not names or not names <= (MAPS | WRAPPERS):
                 return UNKNOWN_CONTEXT
         if names & {"functools.partial", "jax.tree_util.Partial"} and call.args:

@@ -39,6 +39,8 @@ MAKERS = frozenset(
     f"jax.numpy.{name}" for name in "array asarray zeros ones full empty arange linspace eye identity".split()
 )
 NUMPY = "numpy."
+AS_IT_IS = frozenset({"jax.jit", "jax.experimental.pjit.pjit", "jax.checkpoint", "jax.remat"})
+"""Decorators that hand a function the very arrays it is called with (vmap and shard_map hand it parts of them)."""
 MAX_DEPTH = 10
 
 
@@ -189,6 +191,8 @@ def _of_name(module: Module, name: ast.Name, target_jax: str | None, depth: int)
         return placement(module, binding.value, target_jax, depth + 1)
     function = binding.statement
     if binding.kind != "parameter" or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    if not all(mesh_view(module).transforms(decorator) & AS_IT_IS for decorator in function.decorator_list):
         return None
     if isinstance(module.parent(function), ast.ClassDef):
         return _of_method_parameter(module, function, name.id, target_jax, depth)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import enum
+import io
 import os
 import re
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -259,15 +261,33 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
     if "get_abstract_mesh" in module.source or "get_mesh" in module.source:
         for use in module.uses_of(*MESH_READERS)[:1]:
             yield Obstacle(Trap.SEEN_ANEW, use)
-    if _is_mentioned_elsewhere(module, "thread_resources"):
+    if _is_named_elsewhere(module, "thread_resources"):
         yield Obstacle(Trap.READ_ELSEWHERE, block.statement)
-    if _is_mentioned_elsewhere(module, "get_abstract_mesh"):
+    if _is_named_elsewhere(module, "get_abstract_mesh"):
         yield Obstacle(Trap.SEEN_ANEW, block.statement)
 
 
-def _is_mentioned_elsewhere(module: Module, word: str) -> bool:
-    own = os.path.abspath(module.path)
-    return any(os.path.abspath(path) != own for path in module.project.mentioning(word))
+_NAMING: WeakKeyDictionary[Project, dict[str, frozenset[str]]] = WeakKeyDictionary()
+
+
+def _is_named_elsewhere(module: Module, word: str) -> bool:
+    """Whether the code of another file of the run holds the name ``word``; comments and strings do not count."""
+    project = module.project
+    naming = _NAMING.setdefault(project, {})
+    if word not in naming:
+        paths = (path for path in project.mentioning(word) if _names(project.source(path) or "", word))
+        naming[word] = frozenset(map(os.path.abspath, paths))
+    return bool(naming[word] - {os.path.abspath(module.path)})
+
+
+def _names(source: str, word: str) -> bool:
+    try:
+        return any(
+            token.type == tokenize.NAME and token.string == word
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        )
+    except (tokenize.TokenError, SyntaxError):
+        return True
 
 
 class _Scan:

@@ -42,7 +42,7 @@ def test_a_mesh_that_other_files_read_stays(tmp_path: Path, shardfix_command: Ca
 
 
 def test_it_is_moved_where_nothing_reads_it(tmp_path: Path, shardfix_command: Callable[..., Any]) -> None:
-    (tmp_path / "entered.py").write_text("# not pxla.thread_resources\ndef axis_names():\n    """Not from thread_resources."""\n")
+    (tmp_path / "entered.py").write_text("# not pxla.thread_resources\nSAYS = 'thread_resources'\n")
     (tmp_path / "block.py").write_text(BLOCK)
     (tmp_path / "spread.py").write_text(PJIT)
     shardfix_command("--write", "--unsafe", "--target-jax", "0.12", tmp_path)

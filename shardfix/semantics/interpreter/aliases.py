@@ -21,7 +21,9 @@ def held(value: Value, part: Value, depth: int = 0) -> bool:
     if value.__class__ not in HOLDERS or depth == DEEPEST:
         return False
     depth += 1
-    for inner in _inner(value):  # asked of every variable at every change: most hold nothing, and are not called for
+    for inner in inner_values(
+        value
+    ):  # asked of every variable at every change: most hold nothing, and are not called for
         if inner is part or (inner.__class__ in HOLDERS and held(inner, part, depth)):
             return True
     return False
@@ -30,7 +32,8 @@ def held(value: Value, part: Value, depth: int = 0) -> bool:
 HOLDERS = frozenset({Sequence, Dict, Instance, BoundMethod, Partial})
 
 
-def _inner(value: Value) -> tuple[Value, ...]:
+def inner_values(value: Value) -> tuple[Value, ...]:
+    """The values that ``value`` holds."""
     match value:
         case Sequence():
             return value.items if value.items is not None else (value.rest,)

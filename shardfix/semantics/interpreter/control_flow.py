@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shardfix.semantics.interpreter.names import LIKE
+from shardfix.semantics.interpreter.repeats import OUTSIDE
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Carry
 from shardfix.semantics.interpreter.trees import arrays, first_slices, loosened, same_types, stacked
@@ -74,6 +75,7 @@ def _note_disagreement(call: SpecialCall, before: Value, after: Value, path: tup
             axes = after.varying.at_least - before.varying.at_most
             if axes:
                 api = call.name.rpartition(".")[2]
+                call.interpreter.reach = OUTSIDE
                 call.interpreter.trace.carries.append(Carry(call.environment.module, call.node, api, path, axes))
 
 

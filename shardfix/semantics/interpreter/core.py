@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -33,6 +33,7 @@ from shardfix.semantics.interpreter.records import (
     record_fields,
     self_assignments,
 )
+from shardfix.semantics.interpreter.repeats import NOWHERE, OUTSIDE, Repeats, is_plain, run_key, value_key
 from shardfix.semantics.interpreter.shardings import (
     add_specs,
     entered_context,
@@ -132,6 +133,10 @@ class Interpreter:
         self.checked: bool | None = None
         """Whether the shard_map around what is being run checks replication."""
         self.operands: dict[ast.Call, Value] = {}
+        self.reach = NOWHERE
+        """The number of the outermost frame that something has changed in since it was last asked; a result that depends on
+        more than its arguments, and what is noted in the trace, count as :data:`OUTSIDE`."""
+        self._repeats = Repeats()
         self.later: Later | None = None
         """Where what is being run is a mapped function whose call comes later: what may have changed by then."""
 
@@ -201,6 +206,7 @@ class Interpreter:
             return known
         if key in self._in_progress or len(self._in_progress) > 40:
             self._cut_short = True
+            self.reach = OUTSIDE
             return UNKNOWN
         if name in environment.module.mutated_names:
             return UNKNOWN
@@ -349,7 +355,10 @@ class Interpreter:
                 return self._method(cls, bindings[0].node, owner)
             if owner is not None and (is_dataclass(cls) or self_assignments(cls, name)):
                 return UNKNOWN
-            return self.static_value(Environment(cls.module, scope, None, static=True), name)
+            around = Environment(cls.module, scope, None, static=True)
+            return self._once(
+                (scope, name, id(self.operands)), (self.operands,), lambda: self.static_value(around, name)
+            )
         if owner is not None:
             assigned = self_assignments(cls, name)
             if assigned:
@@ -388,7 +397,10 @@ class Interpreter:
         method_node, value = assigned[0]
         scope = cls.module.scopes[method_node]
         parent = static_environment(cls.module, cls.module.module_scope)
-        return self.evaluate(value, Environment(cls.module, scope, parent, {"self": owner}, static=True))
+        around = Environment(cls.module, scope, parent, {"self": owner}, static=True)
+        seen_by = value_key(owner)
+        key = None if seen_by is None else (value, seen_by, id(self.operands))
+        return self._once(key, (owner, self.operands), lambda: self.evaluate(value, around))
 
     def _subscript(self, node: ast.Subscript, environment: Environment) -> Value:
         owner = self.evaluate(node.value, environment)
@@ -721,7 +733,7 @@ class Interpreter:
         """The result of a call; ``exact`` is False where more arguments may be passed, which are then like ``missing``."""
         match function:
             case Function():
-                return self.run(function, arguments, keywords, exact=exact, missing=missing).result
+                return self._result(function, arguments, keywords, exact=exact, missing=missing)
             case Partial():
                 merged = {**dict(function.keywords), **keywords}
                 given = function.arguments + arguments
@@ -765,6 +777,39 @@ class Interpreter:
                 return self._note(known or UNKNOWN, node, environment, owner, *arguments)
         return UNKNOWN
 
+    def _result(
+        self,
+        function: Function,
+        arguments: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+        *,
+        exact: bool,
+        missing: Value = UNKNOWN,
+    ) -> Value:
+        """The result of a run, which is that of an earlier one where it must be the same."""
+        key = run_key(function, (*arguments, missing), keywords, exact, len(arguments), id(self.operands))
+        alive = function, arguments, dict(keywords), missing, self.operands
+        return self._once(
+            key, alive, lambda: self.run(function, arguments, keywords, exact=exact, missing=missing).result
+        )
+
+    def _once(self, key: Hashable | None, alive: tuple[object, ...], work: Callable[[], Value]) -> Value:
+        """What ``work`` gives, which is what it gave before under the same key (None: it depends on more than can be told)."""
+        known = self._repeats.result(key) if key is not None else None
+        if known is not None:
+            result, cost = known
+            self._left -= cost  # so that what is known does not hang on what was asked before
+            if self._left < 0:
+                raise OutOfBudget
+            return result
+        reach, self.reach = self.reach, NOWHERE
+        left = self._left
+        result = work()
+        if key is not None and self.reach >= len(self._frames) and is_plain(result):
+            self._repeats.remember(key, result, left - self._left, *alive)
+        self.reach = min(reach, self.reach)
+        return result
+
     def run(
         self,
         function: Function,
@@ -780,6 +825,7 @@ class Interpreter:
         if not mapped:
             self.trace.called.add(node)
         if node in self._stack or len(self._stack) >= CALL_DEPTH:
+            self.reach = OUTSIDE
             return FunctionRun(function, (), UNKNOWN)
         if not isinstance(node, ast.Lambda) and _is_generator(function.module, node):
             return FunctionRun(function, (), UNKNOWN)
@@ -1036,16 +1082,19 @@ class Interpreter:
         perhaps = of_its_kind(old)
         certain = True
         seen: set[int] = set()
-        for frame in reversed(self._frames):
+        for number in range(len(self._frames) - 1, -1, -1):
+            frame = self._frames[number]
             certain = certain and not frame.open_expressions
-            frame.replace_value(old, new if certain else perhaps)
+            if frame.replace_value(old, new if certain else perhaps):
+                self.reach = min(self.reach, number)
             seen.add(id(frame))
             certain = certain and frame.is_certain
         for start in (environment, *self._frames):
             around: Environment | None = start
             while around is not None:
                 if id(around) not in seen:
-                    around.replace_value(old, perhaps)
+                    if around.replace_value(old, perhaps):
+                        self.reach = OUTSIDE
                     seen.add(id(around))
                 around = around.parent
 
@@ -1233,6 +1282,7 @@ class Interpreter:
         if isinstance(node, ast.Call) and not SHARDING_KEYWORDS.isdisjoint(keywords):
             seen = Evaluation(environment.module, node, dotted, arguments, tuple(keywords.items()))
             self.trace.calls.setdefault(node, []).append(seen)
+            self.reach = OUTSIDE
 
     def _note_operand(self, node: ast.expr, operand: Value | None) -> None:
         if isinstance(node, ast.Call) and isinstance(operand, Array | Tree):

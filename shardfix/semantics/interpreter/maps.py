@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.names import SAME_CALL
+from shardfix.semantics.interpreter.repeats import OUTSIDE
 from shardfix.semantics.interpreter.shardings import axis_names
 from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later, MapRun
 from shardfix.semantics.interpreter.trees import arrays, leaf_of
@@ -180,6 +181,7 @@ def run_mapped(
         result, run = _run_unwrapped(interpreter, mapped.function, blocks, environment, node, exact, missing)
     finally:
         interpreter.checked, interpreter.operands, interpreter.later = outer
+    interpreter.reach = OUTSIDE
     interpreter.trace.maps.append(MapRun(site, mapped.function, arguments, call_node, result, run, operands))
     return result
 

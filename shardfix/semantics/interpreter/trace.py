@@ -37,11 +37,14 @@ class Environment:
     kept: bool = False
     """Whether its module keeps it for good, so that what is found of its names may be remembered."""
 
-    def replace_value(self, old: Value, new: Value) -> None:
-        """Let ``new`` stand for ``old``, the very object, in all variables."""
+    def replace_value(self, old: Value, new: Value) -> bool:
+        """Let ``new`` stand for ``old``, the very object, in all variables; whether any held it."""
+        found = False
         for name, value in self.variables.items():
             if value is old or (value.__class__ in HOLDERS and held(value, old)):
                 self.variables[name] = substituted(value, old, new)
+                found = True
+        return found
 
     @property
     def is_certain(self) -> bool:

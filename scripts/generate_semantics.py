@@ -227,7 +227,6 @@ def candidates(dotted, parameters, calls):
             yield f"index_in({name}, {k})"
         for s in shape:
             yield f"plus_length({name}, {s})"
-            yield f"longest({name}, {s})"
     for name in data[:3]:
         for lowest in (1, 2, 3):
             yield f"at_least({name}, {lowest})"
@@ -252,7 +251,7 @@ def candidates(dotted, parameters, calls):
         for lowest in (1, 2, 3):
             yield f"atleast_each({lowest}, {name})"
     for left, right in itertools.permutations(data[:3], 2):
-        for simple in ("matmul", "dot", "vecdot", "matvec", "segments", "each_operand"):
+        for simple in ("matmul", "dot", "vecdot", "matvec"):
             yield f"{simple}({left}, {right})"
         for count in (0, -1, -2, 1):
             yield f"sum_of_ranks({left}, {right}, {count})"
@@ -384,13 +383,16 @@ def with_carried(rule, carried_by):
 
 
 def merge(reports):
+    from shardfix.semantics.rules.collectives import COLLECTIVES
+
     latest = {}
     for report in reports:  # a later probe of the same JAX replaces what it tried again
         known = latest.setdefault(report["version"], {"version": report["version"], "callables": {}})
         known["callables"].update(report["callables"])
     versions = sorted(latest.values(), key=lambda report: [int(part) for part in report["version"].split(".")[:3]])
     rules, unknown, alike = {}, [], []
-    for dotted in sorted({name for report in versions for name in report["callables"]}):
+    names = {name for report in versions for name in report["callables"]}
+    for dotted in sorted(names - {f"jax.lax.{name}" for name in COLLECTIVES}):
         entries = [report["callables"][dotted] for report in versions if dotted in report["callables"]]
         parameters = merged_parameters([entry["parameters"] for entry in entries])
         calls = [call for entry in entries for call in entry["calls"]]

@@ -142,7 +142,11 @@ class MeshlessShardings(Codemod):
     )
 
     def findings(self, module: Module) -> Iterator[Finding]:
-        arguments = [item for item in sharding_arguments(module) if not module.is_compatibility_code(item.node)]
+        arguments = [
+            item
+            for item in sharding_arguments(module)
+            if not module.is_compatibility_code(item.node) and not is_provoked(module, item.node)
+        ]
         done: set[ast.expr] = set()
         for argument in arguments:
             if argument.value not in done and argument.certain:
@@ -176,7 +180,12 @@ class MeshlessShardings(Codemod):
         """Calls with an ``out_sharding`` that the callable does not have."""
         for keyword in module.nodes(ast.keyword):
             call = module.parent(keyword)
-            if keyword.arg != "out_sharding" or not isinstance(call, ast.Call) or module.is_compatibility_code(call):
+            if (
+                keyword.arg != "out_sharding"
+                or not isinstance(call, ast.Call)
+                or module.is_compatibility_code(call)
+                or is_provoked(module, call)
+            ):
                 continue
             names = module.resolve(call.func)
             unknown = {name for name in names if _lacks_out_sharding(name)}
@@ -237,7 +246,7 @@ class MeshlessShardings(Codemod):
             return
         first = one.dimension(one.rank - 1)
         second = other.dimension(max(other.rank - 2, 0))
-        if first is None or second is None or is_provoked(module, node):
+        if first is None or second is None or is_provoked(module, node, caught=True):
             return
         yield self._contraction(module, node, left, right, [first, second])
 
@@ -256,7 +265,7 @@ class MeshlessShardings(Codemod):
             first, second = (
                 where.dimension(term.index(letter)) for where, term in zip(placed, terms, strict=True) if where
             )
-            if first is not None and second is not None and not is_provoked(module, node):
+            if first is not None and second is not None and not is_provoked(module, node, caught=True):
                 yield self._contraction(module, node, node.args[1], node.args[2], [first, second])
                 return
 
@@ -283,7 +292,7 @@ class MeshlessShardings(Codemod):
         if ids is None and not is_number and not is_array(module, index):
             return
         divided = table.dimension(0)
-        if (divided is None and not (ids is not None and ids.is_divided)) or is_provoked(module, node):
+        if (divided is None and not (ids is not None and ids.is_divided)) or is_provoked(module, node, caught=True):
             return
         text = module.text(node.value)
         what = (

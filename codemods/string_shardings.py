@@ -78,6 +78,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, Wrap, named
+from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.jax_api import Takes
 from shardfix.semantics.meshes import MeshInView, State
 from shardfix.semantics.operand_shardings import operands_are_off_mesh
@@ -143,7 +144,11 @@ class StringShardings(Codemod):
 
     def findings(self, module: Module) -> Iterator[Finding]:
         seen: set[tuple[ast.expr, str]] = set()
-        arguments = [item for item in sharding_arguments(module) if not module.is_compatibility_code(item.node)]
+        arguments = [
+            item
+            for item in sharding_arguments(module)
+            if not module.is_compatibility_code(item.node) and not is_provoked(module, item.node)
+        ]
         for argument in arguments:
             if (argument.value, argument.parameter.name) in seen:
                 continue

@@ -179,6 +179,8 @@ def test_constants_of_other_modules_are_read() -> None:
         'try:\n    y = jnp.zeros(8, out_sharding="x")\nexcept TypeError:\n    y = jax.device_put(x)',
         "y = jax.device_put(x, jax.devices()[0])\nz = jax.device_put(x, None)",
         "f = jax.jit(g, device='cpu', backend='cpu')",
+        "with pytest.raises(TypeError):\n    jnp.zeros(8, out_sharding='x')",
+        "with self.assertRaisesRegex(TypeError, 'only supports'):\n    jnp.zeros(8, out_sharding='x')",
     ],
 )
 def test_what_is_not_jax_is_left_alone(source: str) -> None:

@@ -147,8 +147,8 @@ def _is_import_of_jax(node: ast.AST) -> bool:
     return False
 
 
-def is_provoked(module: Module, node: ast.AST) -> bool:
-    """Whether an error is expected: in a ``with pytest.raises(...)`` or ``assertRaises``, or a try that catches it."""
+def is_provoked(module: Module, node: ast.AST, *, caught: bool = False) -> bool:
+    """Whether an error is expected: in a ``with pytest.raises(...)`` or ``assertRaises``; with ``caught`` also in a try that catches it."""
     child: ast.AST = node
     for ancestor in module.ancestors(node):
         match ancestor:
@@ -158,7 +158,7 @@ def is_provoked(module: Module, node: ast.AST) -> bool:
                     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
                     if name == "raises" or name.startswith("assertRaises"):
                         return True
-            case ast.Try() | ast.TryStar() if child in ancestor.body:
+            case ast.Try() | ast.TryStar() if caught and child in ancestor.body:
                 if any(
                     _caught_names(handler) & (MAY_BE_ANYTHING | {"AssertionError"}) for handler in ancestor.handlers
                 ):

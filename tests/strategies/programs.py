@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -105,30 +106,25 @@ def mapping(w: Writer, sizes: dict[str, int], check: bool) -> bool:
     axes = tuple(sizes)
     partial_manual = len(axes) > 1 and w.chance(5) and check
     manual = tuple(draw(st.permutations(axes)))[: w.integer(1, len(axes) - 1)] if partial_manual else axes
-    names, specs, blocks = [], [], []
-    for _ in range(w.integer(1, 3)):
-        name, spec = argument(w, sizes, manual)
-        names.append(name)
-        specs.append(spec)
-        blocks.append(w.new("a"))
-    in_specs = f"({', '.join(specs)}{',' if len(specs) == 1 else ''})"
-    if len(specs) == 1 and w.chance(2):
-        in_specs = specs[0]
+    taken = inputs(w, sizes, manual)
+    in_specs = f"({', '.join(taken.specs)}{',' if len(taken.specs) == 1 else ''})"
+    if len(taken.specs) == 1 and taken.specs[0].startswith("P(") and w.chance(2):
+        in_specs = taken.specs[0]
     extra = f", axis_names={{{', '.join(map(repr, manual))}}}" if partial_manual else ""
     found: list[tuple[list[str], str, str]] = []
     local = w.chance(3)
 
     def generate(*values: Any) -> tuple[()]:
-        bound = dict(zip(blocks, values, strict=True))
+        bound = dict(zip(taken.parameters, values, strict=True))
         inner = w.child(**bound) if local else w.outside(w.module, **bound)
-        inner.own = list(blocks)
+        inner.try_lines(taken.opening)
+        inner.own = list(taken.blocks)
         inner.depth = 1
         inner.manual = manual
         block(inner, 3, 7)
         found.append((inner.lines, *returned(inner, axes)))
         return ()
 
-    arguments = [w.namespace[name] for name in names]
     jax.shard_map(
         generate,
         mesh=w.namespace["MESH"],
@@ -136,12 +132,16 @@ def mapping(w: Writer, sizes: dict[str, int], check: bool) -> bool:
         out_specs=(),
         check_vma=check,
         **({"axis_names": set(manual)} if partial_manual else {}),
-    )(*arguments)
+    )(*(eval(code, w.namespace) for code in taken.arguments))
     lines, result, out_specs = found[0]
     body, mapped, output = w.new("body"), w.new("mapped"), w.new("out")
     checking = "" if check and w.chance(2) else f", check_vma={check}"
     options = f"mesh=MESH, in_specs={in_specs}, out_specs={out_specs}{checking}{extra}"
-    definition = [f"def {body}({', '.join(blocks)}):", *indented(lines), f"    return {result}"]
+    parameters = ", ".join(taken.parameters)
+    if w.chance(6):
+        lines.insert(0, f"({parameters},) = blocks")
+        parameters = "*blocks"
+    definition = [f"def {body}({parameters}):", *indented(lines), f"    return {result}"]
     form = w.one_of(("plain", "plain", "decorator", "partial", "inline", "jit", "lambda"))
     if form == "decorator":
         definition.insert(0, f"@jax.shard_map({options})" if w.chance(2) else f"@partial(jax.shard_map, {options})")
@@ -154,7 +154,7 @@ def mapping(w: Writer, sizes: dict[str, int], check: bool) -> bool:
         after = f"{mapped} = jax.shard_map(lambda *args: {body}(*args), {options})"
     else:
         after = f"{mapped} = jax.shard_map({body}, {options})"
-    call = f"{output} = {mapped}({', '.join(names)})"
+    call = f"{output} = {mapped}({', '.join(taken.arguments)})"
     if local:
         text = [*definition, after, call]
     else:
@@ -167,6 +167,46 @@ def mapping(w: Writer, sizes: dict[str, int], check: bool) -> bool:
     if is_array(w.namespace[output]):
         w.own.append(output)
     return True
+
+
+@dataclass
+class Inputs:
+    """What a mapped function is called with, and what it sees of it."""
+
+    arguments: list[str]
+    specs: list[str]
+    parameters: list[str]
+    opening: list[str]
+    """The lines of the function that bind the names of its blocks, where they come in containers."""
+    blocks: list[str]
+
+
+def inputs(w: Writer, sizes: dict[str, int], manual: tuple[str, ...]) -> Inputs:
+    """One to three arrays to be mapped over, the first two perhaps in one container."""
+    pairs = [argument(w, sizes, manual) for _ in range(w.integer(1, 3))]
+    names, specs = [name for name, _ in pairs], [spec for _, spec in pairs]
+    blocks = [w.new("a") for _ in names]
+    if len(names) == 1 or not w.chance(3):
+        return Inputs(names, specs, list(blocks), [], blocks)
+    parameter = w.new("a")
+    if w.chance(2):
+        whole = Inputs([f"({names[0]}, {names[1]})"], [f"({specs[0]}, {specs[1]})"], [parameter], [], blocks)
+        whole.opening.append(f"{blocks[0]}, {blocks[1]} = {parameter}")
+    else:
+        whole = Inputs(
+            [f"{{'k': {names[0]}, 'l': {names[1]}}}"],
+            [f"{{'k': {specs[0]}, 'l': {specs[1]}}}"],
+            [parameter],
+            [],
+            blocks,
+        )
+        whole.opening += [f"{blocks[0]} = {parameter}['k']", f"{blocks[1]} = {parameter}['l']"]
+    if specs[0] == specs[1]:
+        whole.specs = [specs[0]]  # one spec for all leaves
+    whole.arguments += names[2:]
+    whole.specs += specs[2:]
+    whole.parameters += blocks[2:]
+    return whole
 
 
 def argument(w: Writer, sizes: dict[str, int], manual: tuple[str, ...]) -> tuple[str, str]:

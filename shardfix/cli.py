@@ -67,6 +67,11 @@ class OutputFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    JSON_LINES = "json-lines"
+    SARIF = "sarif"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JUNIT = "junit"
 
 
 class ColorChoice(StrEnum):
@@ -208,7 +213,11 @@ def shardfix(
     ] = False,
     output_format: Annotated[
         OutputFormat,
-        typer.Option("--output-format", help="The report: for people, or for scripts.", rich_help_panel=REPORT),
+        typer.Option(
+            "--output-format",
+            help="The report: for people, for scripts, or for what shows results.",
+            rich_help_panel=REPORT,
+        ),
     ] = OutputFormat.TEXT,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.", rich_help_panel=REPORT)
@@ -315,6 +324,8 @@ def shardfix(
 
         if check:
             raise UsageProblem("--check cannot be given together with --traceback")
+        if output_format not in (OutputFormat.TEXT, OutputFormat.JSON):
+            raise UsageProblem("--traceback has the output formats text and json")
         log = _text_of(traceback)
         return lambda: execute_on_log(log, request, out, err, as_json=output_format is OutputFormat.JSON, choice=choose)
     reporter = _reporter(output_format)(out, err, request.mode, quiet)
@@ -362,13 +373,13 @@ def _target(text: str | None) -> str | None:
 
 
 def _reporter(output_format: OutputFormat) -> type[Reporter]:
-    if output_format is OutputFormat.JSON:
-        from shardfix.reporters.json import JsonReporter
+    from importlib import import_module
 
-        return JsonReporter
-    from shardfix.reporters.text import TextReporter
-
-    return TextReporter
+    name = output_format.value.replace("-", "_")
+    reporter: type[Reporter] = getattr(
+        import_module(f"shardfix.reporters.{name}"), f"{name.title().replace('_', '')}Reporter"
+    )
+    return reporter
 
 
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]

@@ -8,8 +8,6 @@ original text.
 from __future__ import annotations
 
 import ast
-import bisect
-import re
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardfix.codemod import Codemod, Finding, Fix, Safety, all_codemods
+from shardfix.lines import Lines
 from shardfix.outcomes import Failure, ReportedFinding
 from shardfix.prefilter import may_find
 from shardfix.semantics.module import Module
@@ -81,6 +80,8 @@ class _Entry:
     applied: bool = False
     objection: str = ""
     """Why its fix is not carried out, by the settings or for what it would do to the text."""
+    changes: tuple[Splice, ...] = ()
+    """What its fix alone would change in the original text; empty if it was found only after other repairs."""
     demoted: bool = False
     """Whether its fix, meant to be safe, would lose a comment."""
 
@@ -144,7 +145,7 @@ class _Run:
         for finding, place in found:
             entry = self._enter(finding, place, number)
             if finding.fix is not None and not entry.objection:
-                entry.demoted = entry.demoted or self._loses_comment(module, finding.fix)
+                self._try_alone(module, entry, finding.fix)
                 entry.objection = self._objection(entry, finding.fix)
                 if not entry.objection:
                     wanted.append((entry, finding.fix))
@@ -211,10 +212,15 @@ class _Run:
             self.entries.append(entry)
         return entry
 
-    def _loses_comment(self, module: Module, wanted: Fix) -> bool:
+    def _try_alone(self, module: Module, entry: _Entry, wanted: Fix) -> None:
+        """Take note of what ``wanted`` changes, and whether it loses a comment."""
         from shardfix.edits import pen
 
-        return wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted)
+        alone = pen.apply(module, [wanted])
+        if module is self.original:
+            entry.changes = alone.splices
+        if wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted, alone):
+            entry.demoted = True
 
     def _objection(self, entry: _Entry, wanted: Fix) -> str:
         """Why the settings do not let ``wanted`` be carried out; empty where they do."""
@@ -255,6 +261,7 @@ class _Run:
                     reason=reason,
                     fix=entry.finding.fix.title if entry.finding.fix else "",
                     choices=tuple(choice.title for choice in entry.finding.choices),
+                    changes=entry.changes,
                 )
             )
         return tuple(sorted(reported, key=lambda finding: (finding.line, finding.column, finding.codemod)))
@@ -280,13 +287,11 @@ class _Run:
 
     def _position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1, of a character of the original text."""
-        starts = self._line_starts
-        line = bisect.bisect_right(starts, offset)
-        return line, offset - starts[line - 1] + 1
+        return self._lines.position(offset)
 
     @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\r\n|\r|\n", self.original.source))]
+    def _lines(self) -> Lines:
+        return Lines(self.original.source)
 
 
 def _before(splices: Sequence[Splice], offset: int) -> int:

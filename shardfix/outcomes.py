@@ -6,8 +6,12 @@ import enum
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from shardfix.codemod import Safety
+
+if TYPE_CHECKING:
+    from shardfix.edits.pen import Splice
 
 __all__ = [
     "CodemodTally",
@@ -69,6 +73,9 @@ class ReportedFinding:
     """The repair in a few words; empty where there is none."""
     choices: tuple[str, ...] = ()
     """The repairs that only the author can choose between."""
+    changes: tuple[Splice, ...] = field(default=(), repr=False)
+    """What its repair alone changes in the original text (decoded, without byte-order mark); empty where there is none, or
+    where it is possible only after others."""
 
 
 @dataclass(frozen=True)

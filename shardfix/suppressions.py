@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardfix.codemod import Finding, Range
+from shardfix.lines import Lines
 
 if TYPE_CHECKING:
     from shardfix.outcomes import ReportedFinding
@@ -26,7 +27,6 @@ __all__ = ["Suppression", "Suppressions", "UnusedSuppression", "with_ignores"]
 
 MARK = "shardfix:"
 COMMENT = re.compile(r"#\s*shardfix:\s*(?P<word>ignore|skip-file)\b(?:\s*\[(?P<names>[^\]#]*)\])?[^#]*")
-NEWLINE = re.compile("\r\n|\r|\n")
 ALL = ""
 """In the place of a name: all codemods."""
 
@@ -101,8 +101,7 @@ class _Layout:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines, without their ends."""
-        return NEWLINE.split(self.source)
+        return Lines(self.source).texts
 
     @cached_property
     def statements(self) -> list[tuple[int, int]]:
@@ -171,11 +170,11 @@ def with_ignores(source: str, findings: Iterable[ReportedFinding]) -> str:
         names = wanted.setdefault(line, [])
         if finding.codemod not in names:
             names.append(finding.codemod)
-    texts = NEWLINE.split(source)
+    by_line = Lines(source)
+    texts = list(by_line.texts)
     for line, names in wanted.items():
         texts[line - 1] = _with_ignore(texts[line - 1], names)
-    ends = [match[0] for match in NEWLINE.finditer(source)]
-    return "".join(text + end for text, end in zip(texts, [*ends, ""], strict=True))
+    return "".join(text + end for text, end in zip(texts, by_line.ends, strict=True))
 
 
 def _with_ignore(line: str, names: list[str]) -> str:

@@ -46,6 +46,9 @@ def test_diff_is_the_default_and_writes_nothing(here: Path, shardfix_command: Co
     assert done.out == PATCH
     assert done.err.splitlines() == [
         "a.py:2:1: sample-codemod: puzzle is out of date [manual]",
+        "      |",
+        "    2 | puzzle",
+        "      | ^^^^^^",
         "    why: there are two ways",
         "    choice: solve it",
         "    choice: leave it",

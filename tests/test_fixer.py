@@ -13,6 +13,7 @@ from sample_codemod import SAFE, SampleCodemod
 
 from shardfix.codemod import Fix, Range, Safety
 from shardfix.edits import Replace, pen
+from shardfix.edits.pen import Splice
 from shardfix.fixer import Result, fix
 from shardfix.outcomes import ReportedFinding
 from shardfix.semantics.project import Project
@@ -36,7 +37,16 @@ def test_a_safe_fix_is_applied_and_told() -> None:
     assert result.source == "x = 1\r\nyé = 'é'; y = new\r\n"
     assert result.failures == ()
     assert only(result) == ReportedFinding(
-        "sample-codemod", 2, 15, 2, 18, "old is out of date", Safety.SAFE, fixed=True, fix="use new"
+        "sample-codemod",
+        2,
+        15,
+        2,
+        18,
+        "old is out of date",
+        Safety.SAFE,
+        fixed=True,
+        fix="use new",
+        changes=(Splice(21, 24, "new"),),
     )
 
 

@@ -116,14 +116,15 @@ def apply(module: Module, fixes: Sequence[Fix]) -> Applied:
     return Applied(_spliced(module.source, splices), tuple(applied), tuple(postponed), tuple(refused), splices)
 
 
-def carries_comments(module: Module, fix: Fix) -> bool:
+def carries_comments(module: Module, fix: Fix, alone: Applied | None = None) -> bool:
     """Whether every comment in the code that ``fix`` changes is still there afterwards.
 
-    Comments to a linter or type checker that stand behind a removed import go with it and do not count.
+    ``alone`` is what :func:`apply` makes of the fix, if that is known. Comments to a linter or type checker that stand behind
+    a removed import go with it and do not count.
     """
     if any(isinstance(edit, ReplaceComment) for edit in fix.edits):
         return True  # what goes is meant to go
-    result = apply(module, [fix])
+    result = apply(module, [fix]) if alone is None else alone
     for splice in result.splices:
         old = module.source[splice.start : splice.end]
         if "#" in old:

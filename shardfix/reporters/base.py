@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from shardfix.outcomes import Outcome
+
 if TYPE_CHECKING:
     from shardfix.application import Mode
-    from shardfix.outcomes import FileOutcome, Summary
+    from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
 
 __all__ = ["Color", "Reporter", "Stream", "Style"]
 
@@ -88,6 +90,11 @@ class Reporter(ABC):
     def complain(self, sentence: str) -> None:
         """Tell of trouble that is not of one file."""
         self.err.line(f"shardfix: {sentence}")
+
+    def _left(self, outcome: FileOutcome) -> tuple[ReportedFinding, ...]:
+        """The findings that the file has when the run is over."""
+        written = outcome.outcome is Outcome.FIXED
+        return tuple(finding for finding in outcome.findings if not (written and finding.fixed))
 
     def _report_failures(self, outcomes: Sequence[FileOutcome]) -> None:
         for outcome in outcomes:

@@ -12,7 +12,7 @@ from shardfix.reporters.base import Reporter
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
 
-__all__ = ["JsonReporter"]
+__all__ = ["JsonReporter", "finding_document"]
 
 
 class JsonReporter(Reporter):
@@ -37,11 +37,12 @@ def _file(outcome: FileOutcome) -> dict[str, Any]:
         "path": outcome.path,
         "outcome": outcome.outcome,
         "error": "; ".join(map(str, outcome.failures)) or None,
-        "findings": [_finding(finding) for finding in outcome.findings],
+        "findings": [finding_document(finding) for finding in outcome.findings],
     }
 
 
-def _finding(finding: ReportedFinding) -> dict[str, Any]:
+def finding_document(finding: ReportedFinding) -> dict[str, Any]:
+    """One finding, as all formats of JSON have it."""
     return {
         "codemod": finding.codemod,
         "line": finding.line,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from shardfix.application import Mode
 from shardfix.codemod import Safety
+from shardfix.files import decode
 from shardfix.patch import lies_outside, unified_diff
 from shardfix.reporters.base import Reporter, Stream, Style
+from shardfix.reporters.code_frame import code_frame
 
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
@@ -34,15 +36,17 @@ class TextReporter(Reporter):
             for outcome in outcomes:
                 for finding in outcome.findings:
                     if not finding.fixed:
-                        self._explain(outcome.path, finding)
+                        self._explain(outcome, finding)
         self._report_failures(outcomes)
         if not self.quiet:
             if self.mode is Mode.DIFF and any(one.after is not None and lies_outside(one.path) for one in outcomes):
                 self.err.line("The patch reaches outside this folder: apply it with `git apply --unsafe-paths`.")
             self.err.line(_sentence(summary, self.mode))
 
-    def _explain(self, path: str, finding: ReportedFinding) -> None:
-        self.err.line(_line(path, finding, self.err))
+    def _explain(self, outcome: FileOutcome, finding: ReportedFinding) -> None:
+        self.err.line(_line(outcome.path, finding, self.err))
+        for line in code_frame(decode(outcome.before).text, finding, self.err):
+            self.err.line(line)
         if finding.reason:
             self.err.line(f"    {self.err.paint('why:', Style.DIM)} {finding.reason}")
         for choice in finding.choices:

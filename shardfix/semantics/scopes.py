@@ -298,9 +298,9 @@ def index_nodes(tree: ast.Module) -> tuple[dict[type, list[ast.AST]], dict[ast.A
             by_type[kind] = [node]
         else:
             known.append(node)
-        for name in _child_fields(kind):
+        for name in _child_fields(kind):  # type: ignore[arg-type]
             value = getattr(node, name, None)
-            if value.__class__ is list:
+            if isinstance(value, list):
                 for item in reversed(value):
                     if item.__class__ not in LEAVES:
                         parents[item] = node

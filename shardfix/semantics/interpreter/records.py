@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,8 @@ def _self_assignments(cls: ast.ClassDef) -> dict[str, list[tuple[ast.FunctionDef
         if not isinstance(function, ast.FunctionDef) or not function.args.args:
             continue
         own = function.args.args[0].arg
-        for node in ast.walk(function):
+        statements = list(_statements(function))
+        for node in statements:
             match node:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr=attr)], value=value) if (
                     name == own
@@ -67,7 +69,7 @@ def _self_assignments(cls: ast.ClassDef) -> dict[str, list[tuple[ast.FunctionDef
                 ) if name == own:
                     found.setdefault(attr, []).append((function, value))
         plain = {id(node) for places in found.values() for _, node in places}
-        for node in ast.walk(function):
+        for node in statements:
             if isinstance(node, ast.Assign | ast.AnnAssign) and id(node.value) in plain:
                 continue
             targets = (
@@ -83,6 +85,16 @@ def _self_assignments(cls: ast.ClassDef) -> dict[str, list[tuple[ast.FunctionDef
                         found.setdefault(inner.attr, []).append((function, ast.Constant(None)))
                         found[inner.attr].append((function, ast.Constant(None)))
     return found
+
+
+def _statements(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The statements inside a function, at any depth, those of functions in it too."""
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            stack.extend(getattr(node, block, ()))
 
 
 def self_assignments(cls: Class, name: str) -> list[tuple[ast.FunctionDef, ast.expr]]:

@@ -190,8 +190,9 @@ class Pjit(Codemod):
         if isinstance(together, Fix):
             reason = _doubts(module, rest, blocks)
             if certain or stays:
+                at = rest[0].node if stays else place  # as it will be once the certain ones are fixed
                 yield self.finding(
-                    rest[0].node, DEPRECATED, fix=_respelled(flow, rest, together, stays=bool(stays)), reason=reason
+                    at, DEPRECATED, fix=_respelled(flow, rest, together, stays=bool(stays)), reason=reason
                 )
             else:
                 edits = _together(flow, together.edits)

@@ -536,6 +536,28 @@ def test_a_name_that_the_new_code_reads_is_not_dropped():
     assert result == source.replace("x = P", "x = P + 1")
 
 
+@pytest.mark.parametrize(
+    ("statement", "other", "is_kept"),
+    [
+        ("from jax.experimental import pjit", "jax.experimental.pjit.pjit(f)", True),
+        ("from jax.experimental.pjit import pjit", "jax.experimental.pjit.pjit(f)", True),
+        ("from jax.experimental import pjit", "jax.experimental.multihost_utils.f()", False),
+        ("from jax.experimental import PartitionSpec", "jax.experimental.pjit.pjit(f)", False),
+    ],
+)
+def test_an_import_that_loads_a_module_for_its_full_name_stays(statement: str, other: str, is_kept: bool) -> None:
+    bound = statement.split()[-1]
+    result = edited(
+        f"import jax\n{statement}\nx = {bound}.HERE\n{other}\n",
+        (DropImport, statement, bound),
+        (Replace, f"{bound}.HERE", "1"),
+    )
+    assert (statement in result) == is_kept
+    again = "import jax.experimental.pjit\n"
+    source = f"import jax\n{again}{statement}\nx = {bound}.HERE\n{other}\n"
+    assert statement not in edited(source, (DropImport, statement, bound), (Replace, f"{bound}.HERE", "1"))
+
+
 def test_dropping_an_imported_submodule():
     statement = "import jax.experimental.shard_map"
     source = f"import jax\n{statement}\nx = jax.experimental.shard_map.shard_map(jax)\n"

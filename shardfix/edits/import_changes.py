@@ -241,6 +241,8 @@ class _Changes:
         start = module.span(statement)[0]
         if _KEEP.search(module.source, start, line_end(module, statement)):
             return itself
+        if isinstance(statement, ast.ImportFrom) and self._is_loaded_for_others(statement, alias, scope):
+            return itself
         chain = alias.name if isinstance(statement, ast.Import) and not alias.asname and "." in alias.name else None
         if chain is None:
             return itself if self._is_needed(bound, scope) else None
@@ -255,6 +257,19 @@ class _Changes:
         if not self._is_needed(bound, scope) or (first is not None and first < (statement.lineno, 0)):
             return None
         return bound, None
+
+    def _is_loaded_for_others(self, statement: ast.ImportFrom, alias: ast.alias, scope: Scope) -> bool:
+        """Whether ``jax.experimental.pjit`` is spelled out where only ``from jax.experimental import pjit`` loads that module."""
+        base = statement.module or ""
+        chain = base if base.endswith(f".{alias.name}") else f"{base}.{alias.name}"
+        if statement.level or not chain.startswith("jax.experimental."):
+            return False
+        for imported in self._module.imports:
+            if imported.alias is not alias and f"{imported.dotted}.".startswith(f"{chain}."):
+                if not {id(imported.alias)} & (self._plan.drops.keys() | self._plan.moves.keys()):
+                    return False
+        known = scope.lookup("jax")
+        return known is not None and self._is_read(chain, known[0])
 
     def _is_needed(self, bound: str, scope: Scope) -> bool:
         module = self._module

@@ -145,6 +145,8 @@ class Use:
     """The entry of ``GONE``."""
     bound: str | None = None
     """What an import binds it to."""
+    base: str | None = None
+    """The imported name that an attribute chain begins with."""
 
     @property
     def codemod(self) -> str:
@@ -313,8 +315,8 @@ def inspect(path: str, before: bytes, after: bytes, row: Row) -> int:
     for kind, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
             changed.update(range(start + 1, max(end, start + 1) + 1))
-    known = {name for _, name, _ in dotted_names(ast.parse(before))} if parses(before) else set()
-    for line, name, _ in dotted_names(ast.parse(after)):
+    known = {name for _, name, _, _ in dotted_names(ast.parse(before))} if parses(before) else set()
+    for line, name, _, _ in dotted_names(ast.parse(after)):
         if line in changed and name not in known and not exists(name):
             row.unknown.append(f"{path}:{line}: {name}")
     return len(changed)
@@ -328,8 +330,8 @@ def parses(source: bytes) -> bool:
     return True
 
 
-def dotted_names(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
-    """The names of JAX that imports and attribute chains spell: line, full name, and what an import binds it to.
+def dotted_names(tree: ast.AST) -> Iterator[tuple[int, str, str | None, str | None]]:
+    """The names of JAX that imports and attribute chains spell: line, full name, what an import binds it to, what a chain begins with.
 
     An attribute chain is given once, at its full length. Names are followed through imports alone, wherever in the file they stand.
     """
@@ -339,12 +341,12 @@ def dotted_names(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
             for alias in node.names:
                 if alias.name.split(".")[0] == "jax":
                     bound[alias.asname or "jax"] = alias.name if alias.asname else "jax"
-                    yield node.lineno, alias.name, alias.asname
+                    yield node.lineno, alias.name, alias.asname, None
         elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "jax":
             for alias in node.names:
                 if alias.name != "*":
                     bound[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                    yield alias.lineno, f"{node.module}.{alias.name}", alias.asname or alias.name
+                    yield alias.lineno, f"{node.module}.{alias.name}", alias.asname or alias.name, None
     inner: set[ast.AST] = set()
     for node in ast.walk(tree):  # outer attributes come before the inner ones
         if isinstance(node, ast.Attribute) and node not in inner:
@@ -355,7 +357,7 @@ def dotted_names(tree: ast.AST) -> Iterator[tuple[int, str, str | None]]:
                 parts.append(base.attr)
                 base = base.value
             if isinstance(base, ast.Name) and base.id in bound:
-                yield node.end_lineno or node.lineno, ".".join([bound[base.id], *reversed(parts)]), None
+                yield node.end_lineno or node.lineno, ".".join([bound[base.id], *reversed(parts)]), None, base.id
 
 
 _EXISTS: dict[str, bool] = {}
@@ -395,8 +397,8 @@ def uses_of_gone(path: str, source: bytes) -> list[Use]:
     tree = ast.parse(source)
     spared = compatibility_lines(tree)
     return [
-        Use(path, line, entry, bound)
-        for line, name, bound in dotted_names(tree)
+        Use(path, line, entry, bound, base)
+        for line, name, bound, base in dotted_names(tree)
         if line not in spared and (entry := gone(name)) is not None
     ]
 
@@ -430,11 +432,11 @@ def _asks_for_version(test: ast.expr) -> bool:
 
 def measure_recall(row: Row, before: dict[str, bytes], after: dict[str, bytes], again: dict[str, Any]) -> None:
     """Sort the uses of what is gone into repaired, reported and missed."""
-    reported: dict[str, set[int]] = {}
+    reported: dict[str, set[tuple[str, int]]] = {}
     for file in again["files"]:
         lines = reported.setdefault(os.path.normpath(file["path"]), set())
         for finding in file["findings"]:
-            lines.update(range(finding["line"], finding["end_line"] + 1))
+            lines.update((finding["codemod"], line) for line in range(finding["line"], finding["end_line"] + 1))
     for path, source in before.items():
         were = Counter(use.name for use in uses_of_gone(path, source))
         left = uses_of_gone(path, after[path])
@@ -442,16 +444,25 @@ def measure_recall(row: Row, before: dict[str, bytes], after: dict[str, bytes], 
         for name, count in were.items():
             row.recall[CODEMODS[name], "repaired"] += max(count - are[name], 0)
         for use in left:
-            lines = reported.get(path, set())
-            is_reported = use.line in lines or (use.bound is not None and _names_on(after[path], use.bound) & lines)
+            is_reported = _is_reported(use, after[path], reported.get(path, set()))
             row.recall[use.codemod, "reported" if is_reported else "missed"] += 1
             if not is_reported:
                 row.missed.append(use)
 
 
-def _names_on(source: bytes, name: str) -> set[int]:
-    """The lines on which a name is used."""
-    return {node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name) and node.id == name}
+def _is_reported(use: Use, source: bytes, reported: set[tuple[str, int]]) -> bool:
+    """Whether a finding stands where the use is; for an import where its name is used; for a use where its codemod reports the import."""
+    tree = ast.parse(source)
+    anything = {line for _, line in reported}
+    if use.line in anything:
+        return True
+    if use.bound is not None:
+        return any(
+            node.id == use.bound and node.lineno in anything for node in ast.walk(tree) if isinstance(node, ast.Name)
+        )
+    return use.base is not None and any(
+        (use.codemod, line) in reported for line, _, bound, _ in dotted_names(tree) if bound == use.base
+    )
 
 
 if __name__ == "__main__":

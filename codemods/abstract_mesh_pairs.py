@@ -1,35 +1,25 @@
 """`AbstractMesh` from pairs of name and size, as it was made before JAX 0.5.3.
 
 What JAX says
--------------
-
     TypeError: AbstractMesh.__new__() missing 1 required positional argument: 'axis_names'
 
 Why
----
-
-`AbstractMesh((("x", 4), ("y", 2)))` took one tuple of pairs. Since JAX 0.5.3 sizes and names are two arguments, in this
-order. Axes were Auto then; since 0.11.1 they are Explicit unless `axis_types` says otherwise, so that the repair says it.
+    `AbstractMesh((("x", 4), ("y", 2)))` took one tuple of pairs. Since JAX 0.5.3 sizes and names are two arguments, in this
+    order. Axes were Auto then; since 0.11.1 they are Explicit unless `axis_types` says otherwise, so that the repair says it.
 
 Before
-------
-
     from jax.sharding import AbstractMesh
 
     print(AbstractMesh((("x", 4), ("y", 2))))
 
 After
------
-
     from jax.sharding import AbstractMesh, AxisType
 
     print(AbstractMesh((4, 2), axis_names=("x", "y"), axis_types=(AxisType.Auto,) * 2))
 
 When it does not fix
---------------------
-
-Where the pairs come out of a call that would have to be made twice, and where axis types are given in a dict that is not
-literal, the finding is only reported.
+    Where the pairs come out of a call that would have to be made twice, and where axis types are given in a dict that is not
+    literal, the finding is only reported.
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
 """`jax.device_put_replicated` and `jax.device_put_sharded`, which left with the old `pmap`.
 
 What JAX says
--------------
-
     AttributeError: jax.device_put_replicated is deprecated; use jax.device_put instead.
     See https://docs.jax.dev/en/latest/migrate_pmap.html#drop-in-replacements for a drop-in replacement.
     ImportError: cannot import name 'device_put_sharded' from 'jax'
 
 Why
----
-
-Both made an array with one row a device: the leading axis that a function under `pmap` takes. Plain `device_put` with a
-replicated sharding has no such axis, and is no replacement. The repair puts the drop-in of JAX's documentation into the
-module and calls that: values, shapes and the data on each device stay as they were.
+    Both made an array with one row a device: the leading axis that a function under `pmap` takes. Plain `device_put` with a
+    replicated sharding has no such axis, and is no replacement. The repair puts the drop-in of JAX's documentation into the
+    module and calls that: values, shapes and the data on each device stay as they were.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
 
@@ -24,8 +18,6 @@ Before
     print(jax.pmap(lambda tree: tree["w"].sum())(replicated))
 
 After
------
-
     import jax
     import jax.numpy as jnp
 
@@ -41,9 +33,7 @@ After
     print(jax.pmap(lambda tree: tree["w"].sum())(replicated))
 
 When it does not fix
---------------------
-
-An import that the module does not use but others may import from it is reported.
+    An import that the module does not use but others may import from it is reported.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """`jax.experimental.shard_map.shard_map`, and what `jax.shard_map` no longer takes.
 
 What JAX says
--------------
-
-Since JAX 0.8:
+    Since JAX 0.8:
 
     DeprecationWarning: jax.experimental.shard_map is deprecated in v0.8.0. Used jax.shard_map instead.
 
-But `jax.shard_map` takes all but the function as keywords, and two of them have new names:
+    But `jax.shard_map` takes all but the function as keywords, and two of them have new names:
 
     TypeError: shard_map() takes from 0 to 1 positional arguments but 4 were given
     TypeError: shard_map() got an unexpected keyword argument 'check_rep'
@@ -15,15 +13,11 @@ But `jax.shard_map` takes all but the function as keywords, and two of them have
     TypeError: shard_map() got some positional-only arguments passed as keyword arguments: 'f'
 
 Why
----
-
-The function moved to `jax.shard_map` in JAX 0.6.1. `check_rep` became `check_vma` (the same flag), and `auto`, the
-mesh axes that the compiler looks after, became `axis_names`, the axes that the function sees: the *complement* of `auto`.
-The import and the calls are moved together, since neither works without the other.
+    The function moved to `jax.shard_map` in JAX 0.6.1. `check_rep` became `check_vma` (the same flag), and `auto`, the
+    mesh axes that the compiler looks after, became `axis_names`, the axes that the function sees: the *complement* of `auto`.
+    The import and the calls are moved together, since neither works without the other.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -37,8 +31,6 @@ Before
     assert total(jnp.ones(4)).tolist() == [4.0]
 
 After
------
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -52,15 +44,13 @@ After
     assert total(jnp.ones(4)).tolist() == [4.0]
 
 When it does not fix
---------------------
-
-- Compatibility code (`try`/`except ImportError`, version tests, `hasattr`) stays as it is.
-- Where `*args` or `**kwargs` pass arguments that are not in view, or the function is handed on as a value, the import stays;
+    - Compatibility code (`try`/`except ImportError`, version tests, `hasattr`) stays as it is.
+    - Where `*args` or `**kwargs` pass arguments that are not in view, or the function is handed on as a value, the import stays;
   the calls that can be converted are converted to `jax.shard_map`.
-- Where other modules of the project import the function from this one, or `__all__` lists it, the import stays: their calls
+    - Where other modules of the project import the function from this one, or `__all__` lists it, the import stays: their calls
   use the old signature.
-- `auto=` without a mesh in view, or over every axis of the mesh, has no counterpart that is known.
-- Where the mesh comes from `jax.make_mesh` without `axis_types` and the arguments are not placed on it, JAX rejects the call
+    - `auto=` without a mesh in view, or over every axis of the mesh, has no counterpart that is known.
+    - Where the mesh comes from `jax.make_mesh` without `axis_types` and the arguments are not placed on it, JAX rejects the call
   under either name; the fix then waits for `--unsafe`. See `make-mesh-defaults`.
 """
 

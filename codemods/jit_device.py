@@ -1,20 +1,14 @@
 """`jax.jit(device=...)` and `jax.jit(backend=...)`, which JAX warns of.
 
 What JAX says
--------------
-
     DeprecationWarning: backend and device argument on jit is deprecated. You can use `jax.device_put(..., jax.local_devices("cpu")[0])`
     on the inputs to the jitted function to get the same behavior.
 
 Why
----
-
-A jitted function runs where its arguments are; shardings say the rest. The two arguments are older than that, and both
-still work in JAX 0.12.
+    A jitted function runs where its arguments are; shardings say the rest. The two arguments are older than that, and both
+    still work in JAX 0.12.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
 
@@ -22,8 +16,6 @@ Before
     print(double(jnp.arange(4)))
 
 After
------
-
     import jax
     import jax.numpy as jnp
 
@@ -31,11 +23,9 @@ After
     print(double(jax.device_put(jnp.arange(4), jax.local_devices(backend="cpu")[0])))
 
 When it does not fix
---------------------
-
-Always: where the arguments come from is seldom in view, and only there can they be put on the device. For a function without
-array arguments (an initialiser) it is `with jax.default_device(device):` around the call. `device=None` and `backend=None` say
-nothing, are not warned of, and stay.
+    Always: where the arguments come from is seldom in view, and only there can they be put on the device. For a function without
+    array arguments (an initialiser) it is `with jax.default_device(device):` around the call. `device=None` and `backend=None` say
+    nothing, are not warned of, and stay.
 """
 
 from __future__ import annotations

@@ -1,28 +1,22 @@
 """Meshes whose axis types are left to a default that JAX changed, in code that was written for the old one.
 
 What JAX says
--------------
-
-With `with_sharding_constraint`:
+    With `with_sharding_constraint`:
 
     ValueError: The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh.
     AssertionError: `with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`.
 
-With shard_map:
+    With shard_map:
 
     ValueError: in_specs passed to shard_map: P('x',) does not match the specs of the input: P(None,) for arg: float32[8].
 
 Why
----
-
-`jax.make_mesh` without `axis_types` gave a mesh with Auto axes up to JAX 0.8, and gives one with Explicit axes since 0.9
-(`jax.sharding.AbstractMesh` since 0.11.1; `Mesh` stays Auto). On Explicit axes the sharding is part of an array's type:
-constraints and `in_specs` no longer move an array, they assert where it is. Spelling out `AxisType.Auto` gives the old
-behaviour on every JAX from 0.5.3 on. Placing the arrays, with `jax.reshard` or `jax.device_put`, is the other way.
+    `jax.make_mesh` without `axis_types` gave a mesh with Auto axes up to JAX 0.8, and gives one with Explicit axes since 0.9
+    (`jax.sharding.AbstractMesh` since 0.11.1; `Mesh` stays Auto). On Explicit axes the sharding is part of an array's type:
+    constraints and `in_specs` no longer move an array, they assert where it is. Spelling out `AxisType.Auto` gives the old
+    behaviour on every JAX from 0.5.3 on. Placing the arrays, with `jax.reshard` or `jax.device_put`, is the other way.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
@@ -32,8 +26,6 @@ Before
     assert place(jnp.arange(16.0)).addressable_shards[0].data.shape == (2,)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
@@ -43,13 +35,11 @@ After
     assert place(jnp.arange(16.0)).addressable_shards[0].data.shape == (2,)
 
 When it does not fix
---------------------
-
-- The fix is unsafe, because an Explicit mesh may be what is wanted.
-- A mesh is reported where the code in view uses it as Auto: in `with_sharding_constraint`, or in shard_map with arguments that
+    - The fix is unsafe, because an Explicit mesh may be what is wanted.
+    - A mesh is reported where the code in view uses it as Auto: in `with_sharding_constraint`, or in shard_map with arguments that
   are not placed on it. Code that uses `out_sharding`, `reshard` or `AxisType.Explicit` means Explicit, and is left alone.
-- Arguments that are not placed on a mesh that is Explicit on purpose are reported with the choices.
-- Where the number of axes is not in view there is no fix.
+    - Arguments that are not placed on a mesh that is Explicit on purpose are reported with the choices.
+    - Where the number of axes is not in view there is no fix.
 """
 
 from __future__ import annotations

@@ -1,25 +1,19 @@
 """Older ways to enter a mesh, and to ask which mesh is entered.
 
 What JAX says
--------------
-
     DeprecationWarning: `with mesh:` context manager has been deprecated. Please use `with jax.set_mesh(mesh):` instead.
     ImportError: cannot import name 'use_mesh' from 'jax.sharding'
     DeprecationWarning: jax.interpreters.pxla.thread_resources is deprecated as of JAX v0.8.2. Please switch to using
     `with jax.set_mesh(mesh)` instead of `with mesh:` and then use `jax.sharding.get_abstract_mesh()` to get the current mesh.
 
 Why
----
-
-`jax.set_mesh` (JAX 0.7.1) is the one way to enter a mesh. `jax.sharding.use_mesh` was its name before, and
-`with jax.set_mesh(mesh):` does the same. `with mesh:` (deprecated in 0.10.1) is something else: only pjit and
-`with_sharding_constraint` see it. Under `jax.set_mesh` arrays made in the block are placed on the mesh and then clash with
-`in_shardings`; it raises inside jit; `thread_resources` does not see it; on Explicit axes it turns on sharding in types. So
-the fix of `with mesh:` is safe only where all that the block runs is in view, and none of this can show.
+    `jax.set_mesh` (JAX 0.7.1) is the one way to enter a mesh. `jax.sharding.use_mesh` was its name before, and
+    `with jax.set_mesh(mesh):` does the same. `with mesh:` (deprecated in 0.10.1) is something else: only pjit and
+    `with_sharding_constraint` see it. Under `jax.set_mesh` arrays made in the block are placed on the mesh and then clash with
+    `in_shardings`; it raises inside jit; `thread_resources` does not see it; on Explicit axes it turns on sharding in types. So
+    the fix of `with mesh:` is safe only where all that the block runs is in view, and none of this can show.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -33,8 +27,6 @@ Before
     assert result.addressable_shards[0].data.shape == (1,)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -48,15 +40,13 @@ After
     assert result.addressable_shards[0].data.shape == (1,)
 
 When it does not fix
---------------------
-
-- Where one of the traps may apply, the fix of `with mesh:` is unsafe, and the finding names the trap. Passing
+    - Where one of the traps may apply, the fix of `with mesh:` is unsafe, and the finding names the trap. Passing
   `NamedSharding(mesh, spec)` wherever a spec is resolved through the block is always right, inside jit too.
-- Inside jit `jax.set_mesh` raises; there is no fix there.
-- Where pjit resolves its specs through the block, both have to change together: see `pjit`.
-- `thread_resources.env.physical_mesh` and the blocks that it reads have to change together. Where both are in one file there is
+    - Inside jit `jax.set_mesh` raises; there is no fix there.
+    - Where pjit resolves its specs through the block, both have to change together: see `pjit`.
+    - `thread_resources.env.physical_mesh` and the blocks that it reads have to change together. Where both are in one file there is
   an unsafe fix; the mesh is then an AbstractMesh, which has axis names and sizes but no devices.
-- `use_mesh(mesh)` that is not entered at once, because `jax.set_mesh(mesh)` sets the mesh where it is called.
+    - `use_mesh(mesh)` that is not entered at once, because `jax.set_mesh(mesh)` sets the mesh where it is called.
 """
 
 from __future__ import annotations

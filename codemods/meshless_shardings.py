@@ -1,29 +1,23 @@
 """Shardings that are right in themselves, where JAX has no mesh for them or takes none.
 
 What JAX says
--------------
-
-``Using PartitionSpec when you are not under a mesh context is not allowed. Please pass a NamedSharding instance or enter
-into a mesh context via `jax.set_mesh```; ``Length of device assignment 1 is not equal to the size of the mesh``;
-``PartitionSpec passed to normal cannot contain axis names that are of type Auto or Manual``; ``take() got an unexpected
-keyword argument 'out_sharding'``; ``Contracting dimensions are sharded and it is ambiguous how the output should be
-sharded``; ``Use `.at[...].get(out_sharding=)```; or nothing: ``jnp.zeros(..., out_sharding=NamedSharding(...))`` outside a
-mesh context is ignored since JAX 0.11, and the array lies on one device.
+    ``Using PartitionSpec when you are not under a mesh context is not allowed. Please pass a NamedSharding instance or enter
+    into a mesh context via `jax.set_mesh```; ``Length of device assignment 1 is not equal to the size of the mesh``;
+    ``PartitionSpec passed to normal cannot contain axis names that are of type Auto or Manual``; ``take() got an unexpected
+    keyword argument 'out_sharding'``; ``Contracting dimensions are sharded and it is ambiguous how the output should be
+    sharded``; ``Use `.at[...].get(out_sharding=)```; or nothing: ``jnp.zeros(..., out_sharding=NamedSharding(...))`` outside a
+    mesh context is ignored since JAX 0.11, and the array lies on one device.
 
 Why
----
+    A ``PartitionSpec`` names axes of the mesh that is set, a ``NamedSharding`` brings its own. For ``out_sharding`` JAX wants
+    a mesh with Explicit axes, and has to meet it: as the mesh that is set, or on an operand. ``with mesh:`` sets no mesh that
+    ``out_sharding`` sees.
 
-A ``PartitionSpec`` names axes of the mesh that is set, a ``NamedSharding`` brings its own. For ``out_sharding`` JAX wants
-a mesh with Explicit axes, and has to meet it: as the mesh that is set, or on an operand. ``with mesh:`` sets no mesh that
-``out_sharding`` sees.
-
-Where a mesh is in view, and every path in view is without a mesh context, a spec becomes ``NamedSharding(mesh, spec)``.
-A function that makes an array gets the sharding as ``device=`` instead, or is wrapped in ``jax.device_put`` where it has no
-``device=`` or runs under jit, which ignores it.
+    Where a mesh is in view, and every path in view is without a mesh context, a spec becomes ``NamedSharding(mesh, spec)``.
+    A function that makes an array gets the sharding as ``device=`` instead, or is wrapped in ``jax.device_put`` where it has no
+    ``device=`` or runs under jit, which ignores it.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
@@ -41,8 +35,6 @@ Before
     print(jnp.zeros((8, 4), out_sharding=P("data")).sharding)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
@@ -60,14 +52,12 @@ After
     print(jnp.zeros((8, 4), device=NamedSharding(mesh, P("data"))).sharding)
 
 When it does not fix
---------------------
-
-- The mesh has Auto axes: constrain the result with ``jax.lax.with_sharding_constraint``, or make the axes Explicit. The
+    - The mesh has Auto axes: constrain the result with ``jax.lax.with_sharding_constraint``, or make the axes Explicit. The
   same choice for ``jax.reshard``.
-- ``with_sharding_constraint`` on a mesh that is Explicit on purpose: it only asserts there; ``jax.reshard`` moves.
-- The callable has no ``out_sharding``. For ``jnp.take`` there is ``x.at[ids].get(out_sharding=...)``.
-- A product or a gather whose operands leave open how the result is divided: which sharding is wanted is the author's choice.
-- No mesh, or more than one, is in view.
+    - ``with_sharding_constraint`` on a mesh that is Explicit on purpose: it only asserts there; ``jax.reshard`` moves.
+    - The callable has no ``out_sharding``. For ``jnp.take`` there is ``x.at[ids].get(out_sharding=...)``.
+    - A product or a gather whose operands leave open how the result is divided: which sharding is wanted is the author's choice.
+    - No mesh, or more than one, is in view.
 """
 
 from __future__ import annotations

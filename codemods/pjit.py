@@ -1,26 +1,20 @@
 """pjit, which is jit since JAX 0.4.7 but for one thing: it resolves specs through `with mesh:`.
 
 What JAX says
--------------
-
     DeprecationWarning: jax.experimental.pjit.pjit has been deprecated. Please use `jax.jit` instead.
     TypeError: pjit() got an unexpected keyword argument 'in_axis_resources'
 
-Renamed alone, it says instead:
+    Renamed alone, it says instead:
 
     RuntimeError: jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to in_shardings.
     TypeError: jit() takes from 0 to 1 positional arguments but 3 were given
 
 Why
----
-
-`jax.jit` takes shardings as keywords, and never looks at `with mesh:`. Where pjit was given specs, either the specs name their
-mesh (`NamedSharding(mesh, spec)`), or the block becomes `with jax.set_mesh(mesh):`, together with the call. `None` under
-`with mesh:` means replicated over the mesh, which jit writes `PartitionSpec()`.
+    `jax.jit` takes shardings as keywords, and never looks at `with mesh:`. Where pjit was given specs, either the specs name their
+    mesh (`NamedSharding(mesh, spec)`), or the block becomes `with jax.set_mesh(mesh):`, together with the call. `None` under
+    `with mesh:` means replicated over the mesh, which jit writes `PartitionSpec()`.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -35,8 +29,6 @@ Before
     assert result.addressable_shards[0].data.shape == (1,)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -50,13 +42,11 @@ After
     assert result.addressable_shards[0].data.shape == (1,)
 
 When it does not fix
---------------------
-
-- Where the specs are computed out of view, or the block that resolves them is, the fix is unsafe or there is none.
-- Where the block runs code out of view, or one of the traps of `mesh-contexts` may apply, the fix that changes it is unsafe.
-- Positional arguments after `static_argnums`: their order changed between versions of JAX.
-- Arguments passed through `*args` or `**kwargs` that are not in view.
-- Compatibility code stays as it is.
+    - Where the specs are computed out of view, or the block that resolves them is, the fix is unsafe or there is none.
+    - Where the block runs code out of view, or one of the traps of `mesh-contexts` may apply, the fix that changes it is unsafe.
+    - Positional arguments after `static_argnums`: their order changed between versions of JAX.
+    - Arguments passed through `*args` or `**kwargs` that are not in view.
+    - Compatibility code stays as it is.
 """
 
 from __future__ import annotations

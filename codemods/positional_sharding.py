@@ -1,21 +1,15 @@
 """`PositionalSharding`, which JAX 0.7 removed, as `NamedSharding`.
 
 What JAX says
--------------
-
     ImportError: cannot import name 'PositionalSharding' from 'jax.sharding'
     AttributeError: module 'jax.sharding' has no attribute 'PositionalSharding'
 
 Why
----
-
-A `PositionalSharding` was an array of devices that could be reshaped, transposed and replicated along an axis, and that cut
-an array as it was itself cut. A `NamedSharding` says the same with a mesh and a spec: each axis of the devices gets a name,
-`replicate` puts None at its place, `reshape(-1, 1)` puts all devices on the first axis. The placements are equal.
+    A `PositionalSharding` was an array of devices that could be reshaped, transposed and replicated along an axis, and that cut
+    an array as it was itself cut. A `NamedSharding` says the same with a mesh and a spec: each axis of the devices gets a name,
+    `replicate` puts None at its place, `reshape(-1, 1)` puts all devices on the first axis. The placements are equal.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax.experimental import mesh_utils
@@ -27,8 +21,6 @@ Before
     print(weights.sharding, bias.sharding)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.experimental import mesh_utils
@@ -40,11 +32,9 @@ After
     print(weights.sharding, bias.sharding)
 
 When it does not fix
---------------------
-
-The number of axes of the devices must be in view, and the arguments of `reshape` and `replicate` literal where they decide
-the spec. A sharding that is handed to a function of unknown make is repaired with `--unsafe` only, for the function may
-reshape it. Annotations, `isinstance` tests, indexing and `.shape` are reported.
+    The number of axes of the devices must be in view, and the arguments of `reshape` and `replicate` literal where they decide
+    the spec. A sharding that is handed to a function of unknown make is repaired with `--unsafe` only, for the function may
+    reshape it. Annotations, `isinstance` tests, indexing and `.shape` are reported.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
 """`jax.lax.pvary`, which became `jax.lax.pcast(..., to="varying")`.
 
 What JAX says
--------------
-
     AttributeError: jax.lax.pvary was deprecated in JAX v0.8.2 and removed in JAX v0.10.0;
     use `jax.lax.pcast(..., to='varying')`
     AttributeError: module 'jax.lax' has no attribute 'pvary'
 
 Why
----
-
-Inside `shard_map` JAX keeps track of the mesh axes that a value varies over. `pvary` marked a value that is the same on all
-devices as varying; since 0.8.2 `pcast` makes this and the other conversions, and `to` says which. The values are the same.
+    Inside `shard_map` JAX keeps track of the mesh axes that a value varies over. `pvary` marked a value that is the same on all
+    devices as varying; since 0.8.2 `pcast` makes this and the other conversions, and `to` says which. The values are the same.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -33,8 +27,6 @@ Before
     print(running_sum(jnp.ones(16)))
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -52,10 +44,8 @@ After
     print(running_sum(jnp.ones(16)))
 
 When it does not fix
---------------------
-
-`pcast` is there since JAX 0.8.2: for code that must run on an older JAX the finding is reported. Code that asks which of
-the two there is stays.
+    `pcast` is there since JAX 0.8.2: for code that must run on an older JAX the finding is reported. Code that asks which of
+    the two there is stays.
 """
 
 from __future__ import annotations

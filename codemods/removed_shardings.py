@@ -1,21 +1,15 @@
 """Sharding APIs that JAX removed and that have no successor of the same shape: xmap, PmapSharding, internals of pxla.
 
 What JAX says
--------------
-
     ModuleNotFoundError: No module named 'jax.experimental.maps'
     AttributeError: module 'jax.sharding' has no attribute 'PmapSharding'
     AttributeError: jax.interpreters.pxla.ShardingSpec was removed in JAX v0.10.0.
 
 Why
----
-
-What these did is done in other words today: with a mesh and specs under `jit`, or by `shard_map`. Which, and over which axes,
-follows from the program, not from the call.
+    What these did is done in other words today: with a mesh and specs under `jit`, or by `shard_map`. Which, and over which axes,
+    follows from the program, not from the call.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import PmapSharding
@@ -24,8 +18,6 @@ Before
     print(jax.device_put(jnp.ones((8, 2)), rows).sharding)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -34,10 +26,8 @@ After
     print(jax.device_put(jnp.ones((8, 2)), rows).sharding)
 
 When it does not fix
---------------------
-
-Always: each finding says what takes the place of the name, and where upstream explains it. Names that only moved are the
-business of `renames`.
+    Always: each finding says what takes the place of the name, and where upstream explains it. Names that only moved are the
+    business of `renames`.
 """
 
 from __future__ import annotations

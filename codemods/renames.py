@@ -1,8 +1,6 @@
 r"""Names of JAX that moved or were renamed: the table `renames.toml`, one row a name.
 
 What JAX says
--------------
-
     AttributeError: jax.tree_map was removed in JAX v0.6.0: use jax.tree.map (jax v0.4.25 or newer) or
     jax.tree_util.tree_map (any JAX version).
     ImportError: cannot import name 'PartitionSpec' from 'jax.experimental'
@@ -11,16 +9,12 @@ What JAX says
     AttributeError: 'ShapedArray' object has no attribute 'vma'
 
 Why
----
-
-JAX keeps an old name for some releases, with a warning at best, and then drops it. The object lives on under another
-name, so that the spelling is all that has to change. Each row of the table says since when the new name is there (a test
-imports it on every JAX from that version on), when the old one went, and where upstream says so. Where the code must run
-on a JAX that does not have the new name yet, an older spelling is written, or the finding is only reported.
+    JAX keeps an old name for some releases, with a warning at best, and then drops it. The object lives on under another
+    name, so that the spelling is all that has to change. Each row of the table says since when the new name is there (a test
+    imports it on every JAX from that version on), when the old one went, and where upstream says so. Where the code must run
+    on a JAX that does not have the new name yet, an older spelling is written, or the finding is only reported.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax.experimental import PartitionSpec
@@ -30,8 +24,6 @@ Before
     print(tree["w"], PartitionSpec("x"), mesh)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import PartitionSpec
@@ -41,11 +33,9 @@ After
     print(tree["w"], PartitionSpec("x"), mesh)
 
 When it does not fix
---------------------
-
-Code that asks which JAX it runs on (version tests, `hasattr`, `try` with `except ImportError`) is left alone. Keywords
-that come out of a dict are reported, since the dict may serve other calls too. `jax.core.axis_frame(name)` without `.size`
-is unsafe: what it returned has changed with the versions.
+    Code that asks which JAX it runs on (version tests, `hasattr`, `try` with `except ImportError`) is left alone. Keywords
+    that come out of a dict are reported, since the dict may serve other calls too. `jax.core.axis_frame(name)` without `.size`
+    is unsafe: what it returned has changed with the versions.
 """
 
 from __future__ import annotations

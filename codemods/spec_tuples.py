@@ -1,19 +1,13 @@
 """Specs that are compared with tuples, or tested for being one.
 
 What JAX says
--------------
-
-Nothing: the comparison is False, the test takes the other branch.
+    Nothing: the comparison is False, the test takes the other branch.
 
 Why
----
-
-`PartitionSpec` was a tuple until JAX 0.6.1, and equal to one until 0.10. Iteration, length, indexing, `P(*spec)` and
-`spec + (None,)` still work; `==`, `!=` and `isinstance(spec, tuple)` silently give another answer.
+    `PartitionSpec` was a tuple until JAX 0.6.1, and equal to one until 0.10. Iteration, length, indexing, `P(*spec)` and
+    `spec + (None,)` still work; `==`, `!=` and `isinstance(spec, tuple)` silently give another answer.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -22,8 +16,6 @@ Before
     print(x.sharding.spec == ("data",))
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -32,10 +24,8 @@ After
     print(x.sharding.spec == P("data"))
 
 When it does not fix
---------------------
-
-Comparisons are repaired with `--unsafe` only: code may count on what they give now. What `isinstance(spec, tuple)` means
-(a tuple that is no spec, a spec, either) is for the author to say. Tests that name PartitionSpec too are right.
+    Comparisons are repaired with `--unsafe` only: code may count on what they give now. What `isinstance(spec, tuple)` means
+    (a tuple that is no spec, a spec, either) is for the author to say. Tests that name PartitionSpec too are right.
 """
 
 from __future__ import annotations

@@ -6,29 +6,21 @@ What shardfix says
     a.py:7:31: unused-suppressions: no finding of renames is kept back here [safe]
 
 Why
----
-
-A comment that ignores nothing hides the next finding at its place, which nobody has looked at. A comment is judged only
-for codemods that run: with `--select pvary` nothing is said of `# shardfix: ignore[renames]`.
+    A comment that ignores nothing hides the next finding at its place, which nobody has looked at. A comment is judged only
+    for codemods that run: with `--select pvary` nothing is said of `# shardfix: ignore[renames]`.
 
 Before
-------
-
     import jax
 
     print(jax.device_count())  # shardfix: ignore[renames]
 
 After
------
-
     import jax
 
     print(jax.device_count())
 
 When it does not fix
---------------------
-
-A comment `# shardfix: skip-file` is never judged. To keep all comments: `--ignore unused-suppressions`.
+    A comment `# shardfix: skip-file` is never judged. To keep all comments: `--ignore unused-suppressions`.
 """
 
 from __future__ import annotations

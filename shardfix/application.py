@@ -34,6 +34,10 @@ class Mode(enum.Enum):
     WRITE = enum.auto()
     """Show them and write them."""
 
+    @property
+    def writes(self) -> bool:
+        return self is Mode.WRITE
+
 
 @dataclass(frozen=True)
 class Request:
@@ -44,6 +48,10 @@ class Request:
     mode: Mode = Mode.DIFF
     force_exclude: bool = False
     """Whether what the configuration excludes is passed over also where it is named."""
+    statistics: bool = False
+    """Whether the findings of each codemod are counted at the end."""
+    exit_zero: bool = False
+    """Whether findings are no reason for another exit code than 0."""
 
     @property
     def settings(self) -> Settings:
@@ -125,7 +133,10 @@ def _sum_up(outcomes: list[FileOutcome], count: int, request: Request, reporter:
     targets = {outcome.target_jax for outcome in outcomes if outcome.target_jax}
     summary = summarise(outcomes, count, oldest(targets) or request.settings.target_jax or NEWEST_JAX)
     reporter.finish(outcomes, summary)
-    return ExitCode.TROUBLE if broken else exit_code(summary, write=request.mode is Mode.WRITE)
+    if request.statistics:
+        reporter.count(summary)
+    code = ExitCode.TROUBLE if broken else exit_code(summary, write=request.mode is Mode.WRITE)
+    return ExitCode.CLEAN if request.exit_zero and code is ExitCode.FINDINGS else code
 
 
 def _nearest_path(path: str) -> str:

@@ -225,6 +225,14 @@ def shardfix(
     color: Annotated[
         ColorChoice, typer.Option("--color", help="When to colour.", rich_help_panel=REPORT)
     ] = ColorChoice.AUTO,
+    statistics: Annotated[
+        bool,
+        typer.Option("--statistics", help="Count the findings of each codemod at the end.", rich_help_panel=REPORT),
+    ] = False,
+    exit_zero: Annotated[
+        bool,
+        typer.Option("--exit-zero", help="End with 0 also where there are findings.", rich_help_panel=REPORT),
+    ] = False,
     stdin_filename: Annotated[
         str | None,
         typer.Option(
@@ -298,7 +306,9 @@ def shardfix(
         rank0_style,
     )
     configurations = Configurations(said, available, isolated)
-    request = Request(tuple(paths or (".",)), configurations, _mode(diff, write, check), force_exclude)
+    request = Request(
+        tuple(paths or (".",)), configurations, _mode(diff, write, check), force_exclude, statistics, exit_zero
+    )
     if show_settings:
         from shardfix.reporters.configuration import write_settings
 

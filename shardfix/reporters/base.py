@@ -87,6 +87,15 @@ class Reporter(ABC):
     def finish(self, outcomes: Sequence[FileOutcome], summary: Summary) -> None:
         """Show what remains to be said when all is done; ``outcomes`` are those with findings or failures."""
 
+    def count(self, summary: Summary) -> None:
+        """Show how many findings each codemod has, the most first."""
+        tallies = sorted(summary.codemods.items(), key=lambda item: (-item[1].found, item[0]))
+        width = max((len(f"{tally.found:,}") for _, tally in tallies), default=0)
+        verb = "fixed" if self.mode.writes else "can be fixed"
+        for name, tally in tallies:
+            fixed = f" ({tally.fixed:,} {verb})" if tally.fixed else ""
+            self.err.line(f"{tally.found:{width + 2},}  {self.err.paint(name, Style.CYAN)}{fixed}")
+
     def complain(self, sentence: str) -> None:
         """Tell of trouble that is not of one file."""
         self.err.line(f"shardfix: {sentence}")

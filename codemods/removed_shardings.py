@@ -82,6 +82,12 @@ REMOVED = (
         "map with jax.shard_map, or with jax.vmap(axis_name=...) under a jax.jit that has shardings",
         "shard_map",
     ),
+    Removed(
+        "jax.experimental.maps.FrozenDict",
+        "0.4.31",
+        "it was an internal of xmap: take a dict in its place",
+        "shard_map",
+    ),
     Removed("jax.experimental.maps.*", "0.4.31", "map with jax.shard_map over a jax.sharding.Mesh", "shard_map"),
     Removed("jax.xmap", "0.4.31", "map with jax.shard_map", "shard_map"),
     Removed("jax.soft_pmap", "0.3.18", "map with jax.shard_map and jax.vmap", "shard_map"),
@@ -96,6 +102,24 @@ REMOVED = (
         "arrays",
     ),
     Removed("jax.experimental.shard_alike.*", "0.11.2", "jax.lax.with_sharding_constraint on both arrays", "parallel"),
+    Removed(
+        "jax.abstract_arrays.*",
+        "0.4.17",
+        "jax.core has ShapedArray; the rest was internal",
+        "arrays",
+        kept=frozenset({"ShapedArray"}),
+    ),
+    *(
+        Removed(f"jax.lib.{name}", version, "NamedSharding and jax.Array say the same in public", "arrays")
+        for version, names in (
+            (
+                "0.8.0",
+                "xla_client.HloSharding xla_client.OpSharding xla_extension.PjitFunction xla_extension.PmapFunction",
+            ),
+            ("0.7.0", "xla_extension.OpSharding xla_extension.PjitFunctionCache xla_extension.pmap_lib"),
+        )
+        for name in names.split()
+    ),
     Removed("jax.lax.pdot", "0.4.31", "jnp.einsum and jax.lax.psum inside jax.shard_map", "shard_map"),
     Removed("jax.lax.xeinsum", "0.4.31", "jnp.einsum and jax.lax.psum inside jax.shard_map", "shard_map"),
     Removed("jax.lax.all_gather_reduced", "0.8.2", 'jax.lax.all_gather(..., to="reduced")', "shard_map"),
@@ -184,6 +208,10 @@ class RemovedShardings(Codemod):
         rb"global_device_array\b",
         rb"gda_serialization\b",
         rb"shard_alike\b",
+        rb"abstract_arrays\b",
+        rb"(?:Op|Hlo)Sharding\b",
+        rb"(?:Pjit|Pmap)Function",
+        rb"pmap_lib\b",
         rb"experimental(?:\.maps\b| import (?:[^\n(]*|\([^)]*)\bmaps\b)",
         rb"pjit(?:\.| import (?:[^\n(]*|\([^)]*)\b)(?:(?!pjit\b)[A-Z_]\w*|get_array_mapping\b)",
         rb"pxla\b",

@@ -21,6 +21,7 @@ import ast
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -298,9 +299,14 @@ def ruff(folder: Path) -> Counter[str]:
     ]
     done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, check=True)
     return Counter(
-        f"{os.path.relpath(problem['filename'], folder.resolve())}: {problem['code']} {problem['message']}"
+        f"{os.path.relpath(problem['filename'], folder.resolve())}: {problem['code']} {_stable(problem['message'])}"
         for problem in json.loads(done.stdout)
     )
+
+
+def _stable(message: str) -> str:
+    """A message without what moves: line numbers, and the module that a name is imported from."""
+    return re.sub(r"\d+", "N", re.sub(r"`[\w.]+\.(\w+)`", r"`\1`", message))
 
 
 def inspect(path: str, before: bytes, after: bytes, row: Row) -> int:

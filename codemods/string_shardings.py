@@ -82,8 +82,8 @@ from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.jax_api import Takes
 from shardfix.semantics.meshes import MeshInView, State
 from shardfix.semantics.operand_shardings import operands_are_off_mesh
-from shardfix.semantics.passed_values import PassedValue, passed_values
-from shardfix.semantics.readings import Kind, Leaf, Reading, leaves, read, substituted
+from shardfix.semantics.passed_values import PassedValue, passed_values, values_of_shared_parameter
+from shardfix.semantics.readings import Kind, Leaf, Reading, joined, leaves, read, substituted
 from shardfix.semantics.sharding_arguments import ShardingArgument, sharding_arguments
 from shardfix.semantics.situations import AxisKind, Situation, situation
 from shardfix.semantics.structures import ARRAY, UNKNOWN_STRUCTURE, Structure, structure
@@ -153,7 +153,8 @@ class StringShardings(Codemod):
             if (argument.value, argument.parameter.name) in seen:
                 continue
             seen.add((argument.value, argument.parameter.name))
-            found = self._examine(module, argument, arguments)
+            readings = dict(_shared_parameters(module, argument, arguments))
+            found = self._examine(module, replace(argument, readings=readings), arguments)
             if found is not None:
                 yield found
         for fed in passed_values(module, arguments):
@@ -171,7 +172,8 @@ class StringShardings(Codemod):
         fed: PassedValue | None = None,
     ) -> Finding | None:
         value = fed.value if fed is not None else argument.value
-        if all(leaf.reading.kind is not Kind.MAPPING and not leaf.reading.is_wrong for leaf in leaves(module, value)):
+        parts_of_value = _leaves(module, value, argument)
+        if all(leaf.reading.kind is not Kind.MAPPING and not leaf.reading.is_wrong for leaf in parts_of_value):
             return None  # before its structure is asked for, which runs the function it belongs to
         parts = list(_convert(module, value, structure(module, argument), argument))
         problems = [part for part in parts if isinstance(part, Problem)]
@@ -210,8 +212,26 @@ def _convert(
     module: Module, expression: ast.expr, shape: Structure, argument: ShardingArgument
 ) -> Iterator[Conversion | Problem]:
     """The parts of ``expression`` that have to become specs, given what it is laid over."""
-    for leaf in leaves(module, expression):
+    for leaf in _leaves(module, expression, argument):
         yield from _convert_leaf(module, leaf, shape, argument)
+
+
+def _leaves(module: Module, expression: ast.expr, argument: ShardingArgument) -> list[Leaf]:
+    return [
+        Leaf(leaf.node, argument.readings[leaf.node]) if leaf.node in argument.readings else leaf
+        for leaf in leaves(module, expression)
+    ]
+
+
+def _shared_parameters(
+    module: Module, argument: ShardingArgument, arguments: list[ShardingArgument]
+) -> Iterator[tuple[ast.expr, Reading]]:
+    """What is known of the parameters in an argument that their functions use otherwise as well."""
+    for leaf in leaves(module, argument.value):
+        if leaf.reading.kind is Kind.UNKNOWN and isinstance(leaf.node, ast.Name):
+            values = values_of_shared_parameter(module, leaf.node, arguments)
+            if values:
+                yield leaf.node, joined([read(module, value) for value in values])
 
 
 def _convert_leaf(

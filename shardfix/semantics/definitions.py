@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 MAX_DEPTH = 12
+SAME_ARGUMENTS = frozenset({"jax.jit", "jax.experimental.pjit.pjit", "jax.checkpoint", "jax.remat"})
+"""Give a function that is called like the one they are given."""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -129,13 +131,25 @@ def name_uses(module: Module, name: str, definition: ast.AST) -> list[ast.expr]:
 
 
 def direct_calls(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
-    """The calls in this module that name the function."""
-    found = []
+    """The calls in this module that name the function, or the result of jit on it."""
+    found: list[ast.Call] = []
     for use in name_uses(module, function.name, function):
-        parent = module.parent(use)
-        if isinstance(parent, ast.Call) and parent.func is use:
-            found.append(parent)
+        found += _calls_through(module, use, 0)
     return found
+
+
+def _calls_through(module: Module, use: ast.expr, depth: int) -> list[ast.Call]:
+    """The calls of a function that ``use`` gives: here, or of what jit makes of it, through a name."""
+    parent = module.parent(use)
+    match parent:
+        case ast.Call() if parent.func is use:
+            return [parent]
+        case ast.Call(args=[first, *_]) if first is use and depth < 4 and module.resolve(parent.func) & SAME_ARGUMENTS:
+            return _calls_through(module, parent, depth + 1)
+        case ast.Assign(targets=[ast.Name() as target]) if depth:
+            reads = name_uses(module, target.id, target)
+            return [call for read in reads for call in _calls_through(module, read, depth + 1)] if depth < 4 else []
+    return []
 
 
 def enclosing_functions(module: Module, node: ast.AST) -> Iterator[FunctionNode]:

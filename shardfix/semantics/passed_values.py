@@ -23,7 +23,7 @@ from shardfix.semantics.values import Function, Instance
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["PassedValue", "passed_values"]
+__all__ = ["PassedValue", "passed_values", "values_of_shared_parameter"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,38 @@ def passed_values(module: Module, arguments: list[ShardingArgument]) -> Iterator
                 if given is not None and given is not default:
                     yield PassedValue(argument, given, call)
                     open_.append((argument, given))
+
+
+def values_of_shared_parameter(
+    module: Module, node: ast.expr, arguments: list[ShardingArgument]
+) -> list[ast.expr] | None:
+    """What a parameter may be that is placed, and used otherwise as well: what all calls in view pass, or its default.
+
+    None where no call is in view, where one hides what it passes, and where the function asks what it was given.
+    """
+    parameter = _parameter_behind(module, node)
+    if parameter is None:
+        return None
+    function, declared = parameter
+    placed = {leaf for item in arguments if item.certain for leaf in leaf_nodes(item.value)}
+    if _only_placed(module, function, declared, placed, set()) or _is_asked_for(module, function, declared):
+        return None
+    given = [argument_for(function, call, declared.arg, bound=bound) for call, bound in _calls_of(module, function)]
+    return [value for value in given if value is not None] if given and None not in given else None
+
+
+def _is_asked_for(module: Module, function: FunctionNode, declared: ast.arg) -> bool:
+    """Whether a function asks for the type of a parameter, or compares it."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == declared.arg:
+            parent = module.parent(node)
+            if isinstance(parent, ast.Compare) and not _is_test(module, node):
+                return True
+            if isinstance(parent, ast.Call) and module.resolve(parent.func) & {"builtins.isinstance", "builtins.type"}:
+                return True
+            if isinstance(parent, ast.Starred):
+                return True
+    return False
 
 
 def _spread_values(module: Module) -> Iterator[PassedValue]:

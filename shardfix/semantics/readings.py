@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from shardfix.semantics.definitions import (
+    FunctionNode,
     argument_for,
     class_attributes,
     constructor_calls,
@@ -32,7 +33,7 @@ from shardfix.semantics.values import Dict, JaxObject, Mesh, Sequence, Sharding,
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["Kind", "Leaf", "Reading", "leaf_nodes", "leaves", "read", "substituted"]
+__all__ = ["Kind", "Leaf", "Reading", "joined", "leaf_nodes", "leaves", "read", "substituted"]
 
 Entry = str | None | tuple[str, ...] | EllipsisType
 MAX_DEPTH = 10
@@ -135,18 +136,31 @@ def _read(module: Module, expression: ast.expr, depth: int) -> Reading:
         case ast.ListComp():
             return Reading(Kind.LIST, None, holds_leaves=_may_hold_leaves(module, expression.elt, depth))
         case ast.IfExp(body=body, orelse=orelse):
-            return _join([read(module, body, depth + 1), read(module, orelse, depth + 1)])
+            return joined([read(module, body, depth + 1), read(module, orelse, depth + 1)])
         case ast.NamedExpr(value=value):
             return read(module, value, depth + 1)
         case ast.BinOp():
             return _read_operation(module, expression, depth)
         case ast.Call():
             return _read_call(module, expression, depth)
+        case ast.Name() if _is_star_parameter(module, expression):
+            return Reading(Kind.TUPLE)
         case ast.Name() | ast.Attribute() | ast.Subscript() if depth < MAX_DEPTH:
             behind = values_behind(module, expression, depth)
             if behind:
-                return _join([read(where, value, depth + 1) for where, value in behind])
+                return joined([read(where, value, depth + 1) for where, value in behind])
     return _read_value(module, expression)
+
+
+def _is_star_parameter(module: Module, name: ast.Name) -> bool:
+    """Whether a name is the ``*`` parameter of a function: a tuple, always."""
+    bindings = module.reaching(name) or []
+    return bool(bindings) and all(
+        binding.kind == "parameter"
+        and isinstance(binding.statement, FunctionNode)
+        and binding.node is binding.statement.args.vararg
+        for binding in bindings
+    )
 
 
 def _read_display(module: Module, node: ast.expr, elements: list[ast.expr], depth: int) -> Reading:
@@ -221,7 +235,7 @@ def _read_call(module: Module, node: ast.Call, depth: int) -> Reading:
         ):
             results = [statement.value for statement in returns(function)]
             if results and all(result is not None for result in results) and not _falls_through(function):
-                return _join([read(other, result, depth + 1) for result in results if result is not None])
+                return joined([read(other, result, depth + 1) for result in results if result is not None])
         return UNKNOWN
     return _read_value(module, node)
 
@@ -268,7 +282,7 @@ def _read_value(module: Module, expression: ast.expr) -> Reading:
     return UNKNOWN
 
 
-def _join(readings: list[Reading]) -> Reading:
+def joined(readings: list[Reading]) -> Reading:
     """What holds of all; None beside one other kind makes it optional."""
     if any(reading.kind is Kind.UNKNOWN for reading in readings):
         return UNKNOWN

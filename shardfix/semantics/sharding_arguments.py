@@ -8,8 +8,8 @@ are called on.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.definitions import argument_for, attributes_named, direct_calls
@@ -20,6 +20,7 @@ from shardfix.semantics.values import UNKNOWN, Array, Tree
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
     from shardfix.semantics.module import Module
+    from shardfix.semantics.readings import Reading
 
 __all__ = ["ShardingArgument", "is_array", "sharding_arguments"]
 
@@ -56,6 +57,8 @@ class ShardingArgument:
     certain: bool = True
     """Whether the callee is certainly JAX's; False for a method of an object that is not in view."""
     call: Call | None = None
+    readings: Mapping[ast.expr, Reading] = field(default_factory=dict)
+    """What is known of parts of the value beyond what :func:`shardfix.semantics.readings.read` sees."""
 
     def context(self, module: Module) -> Context:
         """The mesh contexts in which JAX gets the argument."""

@@ -107,6 +107,15 @@ def shardfix(
     check: Annotated[
         bool, typer.Option("--check", help="Show one line a finding; for CI.", rich_help_panel=MODE)
     ] = False,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive",
+            "-i",
+            help="Ask for each repair, safe or not, and write those that are accepted.",
+            rich_help_panel=MODE,
+        ),
+    ] = False,
     add_ignores: Annotated[
         bool,
         typer.Option(
@@ -319,6 +328,13 @@ def shardfix(
         if check or diff or write or run is not None or traceback is not None or STDIN in request.paths:
             raise UsageProblem("--add-ignores goes with PATHS and the choice of codemods only")
         return lambda: write_ignores(request, out, err, quiet=quiet)
+    if interactive:
+        from shardfix.review import check_terminal, review
+
+        if check or diff or write or run is not None or traceback is not None or STDIN in request.paths:
+            raise UsageProblem("--interactive goes with PATHS and the choice of codemods only")
+        check_terminal()
+        return lambda: review(request, out, err)
     if run is not None:
         from shardfix.rerun import Command, rerun
 

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from shardfix.semantics.project import Project
     from shardfix.settings import Settings
 
-__all__ = ["MAX_PASSES", "Result", "describe", "fix"]
+__all__ = ["MAX_PASSES", "FindingKey", "Result", "describe", "fix"]
 
 MAX_PASSES = 10
+
+FindingKey = tuple[str, int, int, str]
+"""What a finding is known by: its codemod, its line and column in the original text, and its message."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,14 @@ class Result:
     """Codemods that crashed, and fixes that never came to rest."""
 
 
-def fix(source: str, path: str, settings: Settings, project: Project, codemods: Sequence[type[Codemod]]) -> Result:
+def fix(
+    source: str,
+    path: str,
+    settings: Settings,
+    project: Project,
+    codemods: Sequence[type[Codemod]],
+    accepted: frozenset[FindingKey] | None = None,
+) -> Result:
     """Run ``codemods`` on ``source`` until nothing changes.
 
     Args:
@@ -53,6 +63,7 @@ def fix(source: str, path: str, settings: Settings, project: Project, codemods: 
         settings: which fixes are applied.
         project: the modules around it. It sees each intermediate text of this one, and the original again in the end.
         codemods: the codemods to run, in order.
+        accepted: the findings whose fixes the author accepted; None where the settings decide.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: the text cannot be parsed, as :func:`ast.parse`.
@@ -60,7 +71,7 @@ def fix(source: str, path: str, settings: Settings, project: Project, codemods: 
     original = Module(source, path, project)
     if Suppressions.of(original).skip_file:
         return Result((), source)
-    run = _Run(original, settings, [codemod(settings) for codemod in codemods])
+    run = _Run(original, settings, [codemod(settings) for codemod in codemods], accepted)
     try:
         return run.to_the_end()
     finally:
@@ -97,6 +108,7 @@ class _Run:
     original: Module
     settings: Settings
     codemods: Sequence[Codemod]
+    accepted: frozenset[FindingKey] | None = None
     entries: list[_Entry] = field(default_factory=list)
     failures: dict[Failure, None] = field(default_factory=dict)
     history: list[Sequence[Splice]] = field(default_factory=list)
@@ -217,7 +229,7 @@ class _Run:
         from shardfix.edits import pen
 
         alone = pen.apply(module, [wanted])
-        if module is self.original:
+        if module is self.original and has(self.settings.target_jax or NEWEST_JAX, wanted.needs_jax):
             entry.changes = alone.splices
         if wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted, alone):
             entry.demoted = True
@@ -227,6 +239,9 @@ class _Run:
         target = self.settings.target_jax or NEWEST_JAX
         if not has(target, wanted.needs_jax):
             return f"the repair needs JAX {wanted.needs_jax}, and the code must run on {target}"
+        if self.accepted is not None:
+            key = (entry.finding.codemod, *self._position(entry.place[0]), entry.finding.message)
+            return "" if key in self.accepted else "the repair was not accepted"
         allowed = self.settings.unsafe
         safety = Safety.UNSAFE if entry.demoted else wanted.safety
         if safety is not Safety.SAFE and not (allowed is True or (allowed and entry.finding.codemod in allowed)):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from shardfix.files import Found
+    from shardfix.fixer import FindingKey
     from shardfix.settings import Settings
 
 __all__ = ["Task", "Worker", "run"]
@@ -52,6 +53,8 @@ class Task:
     data: bytes
     settings: Settings
     """What to find in it and what to fix."""
+    accepted: frozenset[FindingKey] | None = None
+    """The findings whose repairs are accepted, whatever the settings say of them; None for those that the settings allow."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,9 @@ class Worker:
         from shardfix.fixer import fix
 
         target = settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(task.path))) or NEWEST_JAX
-        result = fix(source.text, task.path, replace(settings, target_jax=target), self.project, team.codemods)
+        result = fix(
+            source.text, task.path, replace(settings, target_jax=target), self.project, team.codemods, task.accepted
+        )
         return FileOutcome(
             task.path,
             Outcome.FIXABLE if result.findings else Outcome.CLEAN,

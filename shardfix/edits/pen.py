@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from shardfix.edits.expressions import Replacement, Work, Wrapping
     from shardfix.semantics.module import Module
 
-__all__ = ["Applied", "Splice", "apply", "carries_comments"]
+__all__ = ["Applied", "Splice", "apply", "carries_comments", "spliced"]
 
 _ARGUMENT_EDITS = (SetArgument, RenameArgument, RemoveArgument, PositionalToKeyword, KeywordToPositional)
 _FITTING_A_TARGET = (ast.Name, ast.Attribute, ast.Subscript)
@@ -113,7 +113,7 @@ def apply(module: Module, fixes: Sequence[Fix]) -> Applied:
             later = tuple(applied[1:])
             return Applied(first.source, first.applied, (*later, *postponed), (*refused, *first.refused), first.splices)
         return Applied(module.source, (), tuple(postponed), (*refused, *((fix, reason) for fix in applied)), ())
-    return Applied(_spliced(module.source, splices), tuple(applied), tuple(postponed), tuple(refused), splices)
+    return Applied(spliced(module.source, splices), tuple(applied), tuple(postponed), tuple(refused), splices)
 
 
 def carries_comments(module: Module, fix: Fix, alone: Applied | None = None) -> bool:
@@ -157,7 +157,8 @@ def _is_pragma(comment: str) -> bool:
     return words.startswith(("noqa", "type: ignore", "type:ignore", "pylint:", "isort:", "ruff:", "pyright:", "mypy:"))
 
 
-def _spliced(source: str, splices: Sequence[Splice]) -> str:
+def spliced(source: str, splices: Sequence[Splice]) -> str:
+    """``source`` with the splices, which come in its order and do not overlap, put in."""
     parts: list[str] = []
     position = 0
     for splice in splices:

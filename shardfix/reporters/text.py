@@ -15,7 +15,7 @@ from shardfix.reporters.code_frame import code_frame
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
 
-__all__ = ["TextReporter", "counted", "painted"]
+__all__ = ["TextReporter", "counted", "finding_line", "painted"]
 
 SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
 
@@ -26,7 +26,7 @@ class TextReporter(Reporter):
     def show(self, outcome: FileOutcome) -> None:
         if self.mode is Mode.CHECK:
             for finding in outcome.findings:
-                self.out.line(_line(outcome.path, finding, self.out))
+                self.out.line(finding_line(outcome.path, finding, self.out))
         elif outcome.after is not None:
             self.out.raw(painted(unified_diff(outcome.path, outcome.before, outcome.after), self.out))
 
@@ -44,7 +44,7 @@ class TextReporter(Reporter):
             self.err.line(_sentence(summary, self.mode))
 
     def _explain(self, outcome: FileOutcome, finding: ReportedFinding) -> None:
-        self.err.line(_line(outcome.path, finding, self.err))
+        self.err.line(finding_line(outcome.path, finding, self.err))
         for line in code_frame(decode(outcome.before).text, finding, self.err):
             self.err.line(line)
         if finding.reason:
@@ -53,7 +53,8 @@ class TextReporter(Reporter):
             self.err.line(f"    {self.err.paint('choice:', Style.DIM)} {choice}")
 
 
-def _line(path: str, finding: ReportedFinding, stream: Stream) -> str:
+def finding_line(path: str, finding: ReportedFinding, stream: Stream) -> str:
+    """One finding in one line."""
     place = stream.paint(path, Style.BOLD) + f":{finding.line}:{finding.column}"
     codemod = stream.paint(finding.codemod, Style.CYAN)
     safety = stream.paint(f"[{finding.safety}]", SAFETY_STYLE[finding.safety])

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, named
+from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.mapping import calls_in_view
 from shardfix.semantics.outputs import Path, locate, map_call, match_specs, path_text, specs_node
 from shardfix.semantics.values import (
@@ -128,7 +129,12 @@ class SpecMismatches(Codemod):
     def _named_shardings(self, module: Module) -> Iterator[Finding]:
         for call in module.calls_to("jax.sharding.NamedSharding", "jax.NamedSharding"):
             mesh, spec = call.value("mesh", 0), call.value("spec", 1)
-            if mesh is None or spec is None or module.is_compatibility_code(call.node):
+            if (
+                mesh is None
+                or spec is None
+                or module.is_compatibility_code(call.node)
+                or is_provoked(module, call.node)
+            ):
                 continue
             known = module.value_of(mesh)
             if isinstance(known, Mesh) and known.axes is not None:

@@ -577,6 +577,77 @@ value, pull = jax.vjp(lambda x, y: x * y, a, b)
 out, push = jax.linearize(jnp.sum, a)
 return pull(value), push(a)
 
+# list in two lists
+inner = [a]
+xs, ys = [inner], [inner]
+inner.append(b)
+xs[0][0] = b.sum()
+return ys[0][0], inner[-1]
+
+# alias of a list that holds another
+inner = [a]
+xs = [inner]
+ys = xs
+inner.append(b)
+xs.append(a)
+return ys[-1], len(ys) * b
+
+# alias after a branch
+inner = [a]
+xs = [inner]
+if FLAG["on"]:
+    inner[0] = b
+inner[0] = b.sum()
+return xs[0][0]
+
+# default that grows
+def f(x, seen=[]):
+    seen.append(x)
+    return seen[0]
+f(b)
+return f(a)
+
+# setattr
+box = Box(b)
+setattr(box, "value", a)
+return box.value
+
+# property with a setter
+box = Locked(b)
+box.value = a
+return box.value
+
+# method bound before a change
+box = Box(a)
+read = box.read
+box.value = b.sum()
+return read()
+
+# else after a break
+for i in range(3):
+    x = a
+    if i == SCALE:
+        break
+else:
+    x = b.sum()
+return x
+
+# class attribute changed
+Box.values.append(a)
+Box.values[0] = b.sum()
+return Box.values[0]
+
+# raised after a change
+xs = [a]
+def f():
+    xs[0] = b
+    raise ValueError
+try:
+    f()
+except ValueError:
+    pass
+return xs[0]
+
 # conditional import
 try:
     from absent import f
@@ -593,10 +664,23 @@ def change():
     WEIGHT = np.ones((4, 4, 4))
 
 class Box:
+    values = []
     def __init__(self, value):
         self.value = value
+    def read(self):
+        return self.value
     def reset(self, value):
         self.value = value
+
+class Locked:
+    def __init__(self, value):
+        self._value = value
+    @property
+    def value(self):
+        return self._value.sum()
+    @value.setter
+    def value(self, value):
+        self._value = value[0]
 """
 
 

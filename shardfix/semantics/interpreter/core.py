@@ -15,10 +15,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shardfix.semantics.interpreter import jax_calls
+from shardfix.semantics.interpreter.aliases import (
+    HOLDERS,
+    held,
+    holds_any,
+    is_changeable,
+    of_its_kind,
+    shared_containers,
+)
 from shardfix.semantics.interpreter.maps import call_mapped
 from shardfix.semantics.interpreter.mutation import (
     changed_by_method,
-    of_its_kind,
     with_attribute,
     with_item,
 )
@@ -133,6 +140,8 @@ class Interpreter:
         self.checked: bool | None = None
         """Whether the shard_map around what is being run checks replication."""
         self.operands: dict[ast.Call, Value] = {}
+        self._changed: dict[int, Value] = {}
+        """The containers that were changed in place, by their ids: what no frame holds may hold them yet."""
         self.reach = NOWHERE
         """The number of the outermost frame that something has changed in since it was last asked; a result that depends on
         more than its arguments, and what is noted in the trace, count as :data:`OUTSIDE`."""
@@ -203,6 +212,8 @@ class Interpreter:
         key = (id(environment), name)
         known = self._static.get(key)
         if known is not None:
+            if self._changed and known.__class__ in HOLDERS and holds_any(known, frozenset(self._changed)):
+                return of_its_kind(known)
             return known
         if key in self._in_progress or len(self._in_progress) > 40:
             self._cut_short = True
@@ -330,6 +341,9 @@ class Interpreter:
             case ModuleValue(path=path):
                 return self._member(environment.module.project.module_at(path), name)
             case Instance():
+                if name == "__dict__":
+                    self._change(owner, of_its_kind(owner), environment)
+                    return UNKNOWN
                 known = owner.get(name)
                 if known is None and name in ("_replace", "_asdict") and record_fields(owner.cls) is not None:
                     return BoundMethod(owner, name)
@@ -356,9 +370,10 @@ class Interpreter:
             if owner is not None and (is_dataclass(cls) or self_assignments(cls, name)):
                 return UNKNOWN
             around = Environment(cls.module, scope, None, static=True)
-            return self._once(
+            value = self._once(
                 (scope, name, id(self.operands)), (self.operands,), lambda: self.static_value(around, name)
             )
+            return of_its_kind(value) if is_changeable(value) else value
         if owner is not None:
             assigned = self_assignments(cls, name)
             if assigned:
@@ -526,6 +541,8 @@ class Interpreter:
                 return self._repeated(right, left)
             case Sequence(), ast.Mult(), _:
                 return Sequence(None, left.kind, join_all(left.items) if left.items else left.rest)
+            case Dict(complete=True), ast.BitOr(), Dict(complete=True):
+                return Dict(tuple((dict(left.items) | dict(right.items)).items()))
             case Spec(), ast.Add(), Spec() | Sequence():
                 return add_specs(left, right)
             case Text(value=str() as a), ast.Add(), Text(value=str() as b):
@@ -870,7 +887,9 @@ class Interpreter:
         evaluated = dict(function.defaults)
 
         def default(name: str) -> Value:
-            return evaluated[name] if name in evaluated else self.evaluate(defaults[name], outer)
+            value = evaluated[name] if name in evaluated else self.evaluate(defaults[name], outer)
+            # One object for all calls, in which it may have been changed.
+            return of_its_kind(value) if is_changeable(value) else value
 
         left = dict(keywords)
         for position, argument in enumerate(positional):
@@ -1071,7 +1090,29 @@ class Interpreter:
             case ast.Attribute(value=owner, attr=attribute_name):
                 instance = self.evaluate(owner, environment)
                 if isinstance(instance, Instance):
-                    self._change(instance, with_attribute(instance, attribute_name, value), environment)
+                    plain = self._sets_plainly(instance.cls, attribute_name)
+                    new = with_attribute(instance, attribute_name, value) if plain else of_its_kind(instance)
+                    self._change(instance, new, environment)
+
+    def _sets_plainly(self, cls: Class, name: str) -> bool:
+        """Whether an assignment to that attribute stores the value, and does no more."""
+        for _ in range(5):
+            scope = cls.module.scopes.get(cls.node)
+            if scope is None or "__setattr__" in scope.bindings:
+                return False
+            if any(binding.kind == "function" for binding in scope.bindings.get(name, ())):
+                return False
+            if not cls.node.bases:
+                return True
+            base = self.evaluate(cls.node.bases[0], static_environment(cls.module, cls.module.module_scope))
+            if not isinstance(base, Class):
+                return isinstance(base, JaxObject) or record_fields(cls) is not None
+            cls = base
+        return False
+
+    def change(self, old: Value, new: Value, environment: Environment) -> None:
+        """As a function of Python's changes a container that it is given."""
+        self._change(old, new, environment)
 
     def _change(self, old: Value, new: Value, environment: Environment) -> None:
         """A container was changed in place: let all that hold it hold what has become of it.
@@ -1079,13 +1120,17 @@ class Interpreter:
         Those in functions that wait for this one to return hold it for certain only if it runs here on every path; where
         it may not, nothing is known of the container from here on, for it is not followed any further there.
         """
-        perhaps = of_its_kind(old)
+        if held(new, old):  # a container inside itself is followed no further
+            new = of_its_kind(old)
+        self._changed[id(old)] = old
         certain = True
+        memo: dict[int, Value] = {}
         seen: set[int] = set()
         for number in range(len(self._frames) - 1, -1, -1):
             frame = self._frames[number]
             certain = certain and not frame.open_expressions
-            if frame.replace_value(old, new if certain else perhaps):
+            found = frame.replace_value(old, new, memo) if certain else frame.blur_value(old)
+            if found:
                 self.reach = min(self.reach, number)
             seen.add(id(frame))
             certain = certain and frame.is_certain
@@ -1093,7 +1138,7 @@ class Interpreter:
             around: Environment | None = start
             while around is not None:
                 if id(around) not in seen:
-                    if around.replace_value(old, perhaps):
+                    if around.blur_value(old):
                         self.reach = OUTSIDE
                     seen.add(id(around))
                 around = around.parent
@@ -1168,7 +1213,12 @@ class Interpreter:
             self._forget_assigned(body, environment)
             self._round(bind, body, environment, returns)
             self._forget_assigned(body, environment)
-        self._block(orelse, environment, returns)
+        before = environment.variables
+        environment.variables = dict(before)
+        with self._maybe(environment):
+            self._block(orelse, environment, returns)
+        if _has_jumps(body):  # after a break it is not run
+            environment.variables = _joined(before, environment.variables)
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value is True
         return _Flow(not endless or any(isinstance(inner, ast.Break) for inner in ast.walk(node)))
 
@@ -1474,12 +1524,20 @@ def _joined(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
     """The variables where two paths meet; a name that only one path has bound is unknown. Aliases stay aliases."""
     joins: dict[tuple[int, int], Value] = {}
     result: dict[str, Value] = {}
+    shared: frozenset[int] | None = None
     for name in a.keys() | b.keys():
         if name not in a or name not in b:
             result[name] = UNKNOWN
             continue
-        key = id(a[name]), id(b[name])
+        x, y = a[name], b[name]
+        key = id(x), id(y)
         if key not in joins:
-            joins[key] = join(a[name], b[name])
+            joined = join(x, y)
+            if x is not y and (x.__class__ in HOLDERS or y.__class__ in HOLDERS):
+                if shared is None:
+                    shared = shared_containers(a.values()) | shared_containers(b.values())
+                if shared and (holds_any(x, shared) or holds_any(y, shared)):
+                    joined = of_its_kind(joined)  # what is held elsewhere too would no longer be the same object
+            joins[key] = joined
         result[name] = joins[key]
     return result

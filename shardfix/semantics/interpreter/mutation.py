@@ -22,18 +22,6 @@ LONGEST = 64
 """Items of a list that are kept apart."""
 
 
-def of_its_kind(container: Value) -> Value:
-    """What is known of a container that may have been changed in any way, and may be changed further unseen."""
-    match container:
-        case Sequence():
-            return Sequence(None, container.kind)
-        case Dict():
-            return Dict((), complete=False)
-        case Instance():
-            return Instance(container.cls)
-    return UNKNOWN
-
-
 def with_item(container: Value, key: Value, value: Value) -> Value:
     """What ``container[key] = value`` leaves of a container."""
     match container:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardfix.semantics import rank_rules
+from shardfix.semantics.interpreter.aliases import of_its_kind
 from shardfix.semantics.interpreter.mutation import with_item
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
@@ -96,6 +97,33 @@ def _reduce(call: SpecialCall) -> Value:
     for item in rest:
         first = call.apply(function, first, item)
     return first
+
+
+def _set_attribute(call: SpecialCall) -> Value:
+    """``setattr`` and ``delattr``."""
+    owner = call.arguments[0] if call.arguments else UNKNOWN
+    if isinstance(owner, Instance):
+        call.interpreter.change(owner, of_its_kind(owner), call.environment)
+    return Constant(None)
+
+
+def _get_attribute(call: SpecialCall) -> Value:
+    match call.arguments:
+        case (owner, Text(value=str() as name)):
+            return call.interpreter.attribute(owner, name, call.environment)
+        case (owner, Text(value=str() as name), default):
+            return join(call.interpreter.attribute(owner, name, call.environment), default)
+    return UNKNOWN
+
+
+def _variables(call: SpecialCall) -> Value:
+    """``vars``: what is changed in it is changed in the object."""
+    _set_attribute(call)
+    return UNKNOWN
+
+
+def _slice(call: SpecialCall) -> Value:
+    return Constant(slice(None)) if call.arguments else UNKNOWN
 
 
 def _wraps(call: SpecialCall) -> Value:
@@ -287,6 +315,11 @@ HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
     "builtins.max": _extreme,
     "builtins.min": _extreme,
     "builtins.isinstance": _isinstance,
+    "builtins.setattr": _set_attribute,
+    "builtins.delattr": _set_attribute,
+    "builtins.getattr": _get_attribute,
+    "builtins.vars": _variables,
+    "builtins.slice": _slice,
     "builtins.hasattr": _isinstance,
     "builtins.callable": _isinstance,
     "builtins.str": _text,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.interpreter.aliases import HOLDERS, held, substituted
+from shardfix.semantics.interpreter.aliases import HOLDERS, held, of_its_kind, substituted
 from shardfix.semantics.values import UNKNOWN, Function, MapSite, Value
 
 if TYPE_CHECKING:
@@ -37,12 +37,21 @@ class Environment:
     kept: bool = False
     """Whether its module keeps it for good, so that what is found of its names may be remembered."""
 
-    def replace_value(self, old: Value, new: Value) -> bool:
+    def replace_value(self, old: Value, new: Value, memo: dict[int, Value]) -> bool:
         """Let ``new`` stand for ``old``, the very object, in all variables; whether any held it."""
         found = False
         for name, value in self.variables.items():
             if value is old or (value.__class__ in HOLDERS and held(value, old)):
-                self.variables[name] = substituted(value, old, new)
+                self.variables[name] = substituted(value, old, new, memo)
+                found = True
+        return found
+
+    def blur_value(self, old: Value) -> bool:
+        """``old``, the very object, may be changed from here on, unseen by these variables; whether any held it."""
+        found = False
+        for name, value in self.variables.items():
+            if value is old or (value.__class__ in HOLDERS and held(value, old)):
+                self.variables[name] = of_its_kind(value)
                 found = True
         return found
 

@@ -7,6 +7,7 @@ is done again file by file, each in a process of its own, so that only the file 
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import signal
 import warnings
@@ -16,10 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardfix import files
+from shardfix.cache import NOTHING, Cache
 from shardfix.codemod import Codemod, all_codemods
 from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.prefilter import Prefilter
-from shardfix.semantics.project import Project
+from shardfix.semantics.project import Dependencies, Project
 from shardfix.target import NEWEST_JAX, declared_jax
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ BATCH = 100_000
 BATCH_SECONDS = 600.0
 FILE_SECONDS = 120.0
 """How long a file may take once its batch has failed."""
+MOST_PARSED = 12_000_000
+"""Characters of parsed modules that a worker keeps; each takes up to a hundred bytes."""
 MAX_WORKERS = 61
 """More is an error on Windows."""
 
@@ -58,14 +62,25 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Examined:
+    """What came of a task, and what that depends on."""
+
+    outcome: FileOutcome
+    dependencies: Dependencies | None
+    """None where it is not asked for, or hangs on more than files: a time limit, a process that died."""
+
+
+@dataclass(frozen=True)
 class Worker:
     """Analyses one file after another; what it has read of their project it keeps.
 
     Args:
         paths: all files of the run, for codemods that look for the users of a function.
+        noting: whether it is to say what an outcome depends on.
     """
 
     paths: tuple[str, ...] = ()
+    noting: bool = False
 
     def team(self, settings: Settings) -> _Team:
         """The codemods that the settings choose."""
@@ -84,6 +99,16 @@ class Worker:
     @cached_property
     def project(self) -> Project:
         return Project(self.paths)
+
+    def examine(self, task: Task) -> Examined:
+        """What :meth:`analyse` says, and what that depends on."""
+        if self.project.parsed > MOST_PARSED:
+            # Modules hold on to each other; what is not asked for any more goes with the project.
+            del self.__dict__["project"]
+            gc.collect()
+        self.project.begin()
+        outcome = self.analyse(task)
+        return Examined(outcome, self.project.dependencies() if self.noting else None)
 
     def analyse(self, task: Task) -> FileOutcome:
         """What is wrong with the file, and how it reads when repaired. Never raises."""
@@ -140,7 +165,11 @@ class _Team:
 
 
 def run(
-    found: Iterable[Found], settings_for: Callable[[str], Settings], workers: int | None = None
+    found: Iterable[Found],
+    settings_for: Callable[[str], Settings],
+    workers: int | None = None,
+    *,
+    use_cache: bool = False,
 ) -> Iterator[FileOutcome]:
     """The outcomes of the files, in their order.
 
@@ -149,29 +178,72 @@ def run(
             prefilter of the codemods lets it pass.
         settings_for: what to find and what to fix in the file of that path.
         workers: how many processes to use at most; None for one a processor.
+        use_cache: whether to take what earlier runs found where nothing has changed since, and to keep what this one does.
     """
-    found = list(found)
-    worker = Worker(tuple(one.path for one in found if one.problem is None))
-    first_look = [_first_look(one, worker, settings_for) for one in found]
+    read = [_read(one) for one in found]
+    contents = {one.path: one.data for one in read if isinstance(one, _Read)}
+    cache = Cache(contents) if use_cache else None
+    worker = Worker(tuple(contents), noting=use_cache)
+    first_look = [_first_look(one, worker, settings_for, cache) if isinstance(one, _Read) else one for one in read]
     tasks = [look for look in first_look if isinstance(look, Task)]
     workers = min(workers or _processors(), MAX_WORKERS)
     small = workers == 1 or sum(len(task.data) for task in tasks) < SMALL_WORK
-    analysed = iter(map(worker.analyse, tasks)) if small else _in_pool(tasks, worker, workers)
+    examined = _in_this_process(tasks, worker) if small else _in_pool(tasks, worker, workers)
     for look in first_look:
-        yield look if isinstance(look, FileOutcome) else next(analysed)
+        if isinstance(look, FileOutcome):
+            yield look
+            continue
+        one = next(examined)
+        if cache is not None and one.dependencies is not None:
+            cache.remember(one.outcome, look.data, look.settings, one.dependencies)
+        yield one.outcome
+    if cache is not None:
+        cache.save()
 
 
-def _first_look(one: Found, worker: Worker, settings_for: Callable[[str], Settings]) -> Task | FileOutcome:
+@dataclass(frozen=True)
+class _Read:
+    """A file that could be read."""
+
+    path: str
+    data: bytes
+    named: bool
+
+
+def _read(one: Found) -> _Read | FileOutcome:
     if one.problem is not None:
         return FileOutcome.failed(one.path, one.problem)
-    settings = settings_for(one.path)
     try:
-        data = files.read(one.path)
+        return _Read(one.path, files.read(one.path), one.named)
     except files.FileProblem as problem:
         return FileOutcome.failed(one.path, problem.reason)
-    if one.named or worker.team(settings).prefilter.passes(data):
-        return Task(one.path, data, settings)
-    return FileOutcome(one.path, Outcome.CLEAN)
+
+
+def _first_look(
+    one: _Read, worker: Worker, settings_for: Callable[[str], Settings], cache: Cache | None
+) -> Task | FileOutcome:
+    settings = settings_for(one.path)
+    if settings.target_jax is None:
+        target = declared_jax(os.path.dirname(os.path.abspath(one.path))) or NEWEST_JAX
+        settings = replace(settings, target_jax=target)
+    if cache is not None and (known := cache.outcome(one.path, one.data, settings)) is not None:
+        return known
+    if one.named or worker.team(settings).prefilter.passes(one.data):
+        return Task(one.path, one.data, settings)
+    clean = FileOutcome(one.path, Outcome.CLEAN, before=one.data)
+    if cache is not None:
+        cache.remember(clean, one.data, settings, NOTHING)
+    return clean
+
+
+def _in_this_process(tasks: Iterable[Task], worker: Worker) -> Iterator[Examined]:
+    collecting = gc.isenabled()
+    gc.disable()  # a parsed module is garbage in one piece, or not at all
+    try:
+        yield from map(worker.examine, tasks)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _processors() -> int:
@@ -183,19 +255,18 @@ def _processors() -> int:
 # The pool
 
 
-def _in_pool(tasks: Sequence[Task], worker: Worker, workers: int) -> Iterator[FileOutcome]:
+def _in_pool(tasks: Sequence[Task], worker: Worker, workers: int) -> Iterator[Examined]:
     batches = list(_batches(tasks))
-    finished = _as_finished(batches, worker, workers)
-    done: dict[int, list[FileOutcome]] = {}
-    for number in range(len(batches)):
-        while number not in done:
-            done.update([next(finished)])
-        yield from done.pop(number)
+    finished = _as_finished([[tasks[place] for place in batch] for batch in batches], worker, workers)
+    done: dict[int, Examined] = {}
+    for place in range(len(tasks)):
+        while place not in done:
+            number, examined = next(finished)
+            done.update(zip(batches[number], examined, strict=True))
+        yield done.pop(place)
 
 
-def _as_finished(
-    batches: Sequence[list[Task]], worker: Worker, workers: int
-) -> Iterator[tuple[int, list[FileOutcome]]]:
+def _as_finished(batches: Sequence[list[Task]], worker: Worker, workers: int) -> Iterator[tuple[int, list[Examined]]]:
     waiting = dict(enumerate(batches))
     while waiting:
         for number, outcomes in _until_broken(waiting, worker, workers):
@@ -207,11 +278,18 @@ def _as_finished(
             yield number, [_alone(task, worker) for task in waiting.pop(number)]
 
 
-def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    batch: list[Task] = []
+def _batches(tasks: Sequence[Task]) -> Iterator[list[int]]:
+    """The places of the tasks that go to a worker together: large files first and alone, so that none is waited for at
+    the end; neighbours together, for they import the same."""
+    large = [place for place, task in enumerate(tasks) if len(task.data) >= BATCH]
+    for place in sorted(large, key=lambda place: -len(tasks[place].data)):
+        yield [place]
+    batch: list[int] = []
     size = 0
-    for task in tasks:
-        batch.append(task)
+    for place, task in enumerate(tasks):
+        if len(task.data) >= BATCH:
+            continue
+        batch.append(place)
         size += len(task.data)
         if size >= BATCH:
             yield batch
@@ -222,7 +300,7 @@ def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
 
 def _until_broken(
     batches: Mapping[int, list[Task]], worker: Worker, workers: int
-) -> Iterator[tuple[int, list[FileOutcome]]]:
+) -> Iterator[tuple[int, list[Examined]]]:
     """What a pool makes of the batches before one of its workers dies or hangs."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -230,7 +308,7 @@ def _until_broken(
 
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(workers, len(batches)), _context(), _start_worker, (worker,))
-    futures: dict[int, Future[list[FileOutcome]]] = {}
+    futures: dict[int, Future[list[Examined]]] = {}
     try:
         for number, batch in batches.items():
             futures[number] = pool.submit(_analyse_batch, batch)
@@ -269,15 +347,16 @@ _worker: Worker
 def _start_worker(worker: Worker) -> None:
     global _worker
     _worker = worker
+    gc.disable()  # a parsed module is garbage in one piece, or not at all
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _analyse_batch(batch: list[Task]) -> list[FileOutcome]:
-    return [_worker.analyse(task) for task in batch]
+def _analyse_batch(batch: list[Task]) -> list[Examined]:
+    return [_worker.examine(task) for task in batch]
 
 
-def _alone(task: Task, worker: Worker) -> FileOutcome:
+def _alone(task: Task, worker: Worker) -> Examined:
     """The outcome of one file, analysed in a process of its own."""
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
@@ -286,12 +365,14 @@ def _alone(task: Task, worker: Worker) -> FileOutcome:
     sender.close()
     try:
         if receiver.poll(FILE_SECONDS):
-            outcome: FileOutcome = receiver.recv()
-            return outcome
-        return FileOutcome.failed(task.path, f"given up after {FILE_SECONDS:.0f} seconds")
+            examined: Examined = receiver.recv()
+            return examined
+        failure = f"given up after {FILE_SECONDS:.0f} seconds"
+        return Examined(FileOutcome.failed(task.path, failure), None)
     except EOFError:
         process.join()
-        return FileOutcome.failed(task.path, f"its analysis died ({_exit_reason(process.exitcode)})")
+        failure = f"its analysis died ({_exit_reason(process.exitcode)})"
+        return Examined(FileOutcome.failed(task.path, failure), None)
     finally:
         process.kill()
         process.join()
@@ -300,7 +381,7 @@ def _alone(task: Task, worker: Worker) -> FileOutcome:
 
 def _analyse_into(sender: Connection, task: Task, worker: Worker) -> None:
     _start_worker(worker)
-    sender.send(worker.analyse(task))
+    sender.send(worker.examine(task))
     sender.close()
 
 

@@ -161,8 +161,9 @@ _ENTERS_MESH = re.compile(
 def enters_mesh_elsewhere(module: Module) -> bool:
     """Whether another file of the run may enter a mesh as a context manager, as far as its text tells."""
     project = module.project
+    files = project.files  # asked for each time, for it is noted what an answer depends on
     if project not in _ENTERING:
-        entering = (path for path in project.files if _ENTERS_MESH.search(project.source(path) or ""))
+        entering = (path for path in files if _ENTERS_MESH.search(project.source(path) or ""))
         _ENTERING[project] = frozenset(map(os.path.abspath, entering))
     return bool(_ENTERING[project] - {os.path.abspath(module.path)})
 
@@ -274,8 +275,9 @@ def _is_named_elsewhere(module: Module, word: str) -> bool:
     """Whether the code of another file of the run holds the name ``word``; comments and strings do not count."""
     project = module.project
     naming = _NAMING.setdefault(project, {})
+    mentioning = project.mentioning(word)  # asked for each time, for it is noted what an answer depends on
     if word not in naming:
-        paths = (path for path in project.mentioning(word) if _names(project.source(path) or "", word))
+        paths = (path for path in mentioning if _names(project.source(path) or "", word))
         naming[word] = frozenset(map(os.path.abspath, paths))
     return bool(naming[word] - {os.path.abspath(module.path)})
 

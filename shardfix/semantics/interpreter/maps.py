@@ -234,7 +234,9 @@ def _gathered(leaf: Value, manual: frozenset[str] | None) -> Value:
     """An output outside the map: it may still vary over the axes of a map around this one, of which closures may know."""
     match leaf:
         case Array(varying=Varying(at_most=most)):
-            if most is not None and manual is not None:
+            if most is not None and OUTER in most:
+                most = None  # those around the inner map are those of the map that we come back to, and of more
+            elif most is not None and manual is not None:
                 most = most - manual
             return replace(leaf, varying=Varying(frozenset(), most), reduced=frozenset())
         case Tree():

@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 from semantics_calls import PYTREES, calls_of
+from semantics_probe import SKIPPED
 
 ROOT = pathlib.Path(__file__).parents[1]
 TABLE = ROOT / "shardfix" / "semantics" / "jax_semantics.toml"
@@ -54,6 +55,11 @@ NEUTRAL = {"size", "length", "num_segments", "total_repeat_length"}
 # What became a tuple in JAX 0.11 and was a list before.
 LISTS_ONCE = {"broadcast_each", "atleast_each", "grid"}
 
+# These give a constant for some shapes, so that their result need not vary over what their arguments do.
+MAY_BE_CONSTANT = {f"jax.numpy.{name}" for name in ("array_equal", "array_equiv", "searchsorted")} | {
+    "jax.Array.searchsorted"
+}
+
 BY_NAMES = """
 at_least_parameter(object, ndmin)
 collapse(operand, start_dimension, stop_dimension)
@@ -73,6 +79,7 @@ at_least_parameter(x, rank)
 choose(a, choices)
 choose(self, choices)
 shaped_broadcast(shape, left, mode, right)
+along_axis(arr, indices, axis)
 polynomial(p, x)
 polynomial(coeffs, x)
 concatenate(operands, dimension)
@@ -159,7 +166,7 @@ def candidates(dotted, parameters, calls):
     ]
 
     if dotted in PYTREES.split():
-        yield f"same_pytree({names[0]})"
+        yield f"{'mixed' if dotted.endswith('barrier') else 'same'}_pytree({names[0]})"
     if dotted in ("jax.lax.sort", "jax.lax.reduce_window"):
         yield "one_or_many(operand)"
     if dotted.endswith("squeeze"):
@@ -212,9 +219,9 @@ def candidates(dotted, parameters, calls):
     for name in data[:3]:
         for a in axis:
             for k in keep:
-                yield f"reduction({name}, {a}, {k})"
                 if "where" in names:
                     yield f"reduction({name}, {a}, {k}, where)"
+                yield f"reduction({name}, {a}, {k})"
                 yield f"median({name}, {a}, {k})"
                 yield f"reduction_tuple(2, {name}, {a}, {k})"
             yield f"flat_if_no_axis({name}, {a})"
@@ -392,7 +399,7 @@ def merge(reports):
     versions = sorted(latest.values(), key=lambda report: [int(part) for part in report["version"].split(".")[:3]])
     rules, unknown, alike = {}, [], []
     names = {name for report in versions for name in report["callables"]}
-    for dotted in sorted(names - {f"jax.lax.{name}" for name in COLLECTIVES}):
+    for dotted in sorted(names - SKIPPED - {f"jax.lax.{name}" for name in COLLECTIVES}):
         entries = [report["callables"][dotted] for report in versions if dotted in report["callables"]]
         parameters = merged_parameters([entry["parameters"] for entry in entries])
         calls = [call for entry in entries for call in entry["calls"]]
@@ -404,7 +411,7 @@ def merge(reports):
         for entry in entries:
             for name, state in entry["carried"].items():
                 states[name] = state if states.get(name, state) == state else "some"
-        rule = with_carried(chosen[0], states)
+        rule = with_carried(chosen[0], {} if dotted in MAY_BE_CONSTANT else states)
         rules.setdefault(rule, {}).setdefault(signature_text(parameters, chosen[1]), []).append(dotted)
         same = [call for entry in entries for call in entry.get("numpy", [])]
         if same and agrees(chosen[0], parameters, chosen[1], same):

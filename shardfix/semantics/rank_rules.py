@@ -98,7 +98,7 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-_OF_SEQUENCES = frozenset({"concatenate", "items_plus", "one_or_many", "reduce_many", "same_pytree"})
+_OF_SEQUENCES = frozenset({"concatenate", "items_plus", "one_or_many", "reduce_many", "same_pytree", "mixed_pytree"})
 
 
 @cache

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from shardfix.semantics.rules.arguments import Bound, axes_removed, boolean, is_none, is_scalar, items_of, over, rank_of
-from shardfix.semantics.rules.registry import array, broadcast_rank, either, rule
-from shardfix.semantics.values import UNKNOWN, Array, Rank, Sequence, Value
+from shardfix.semantics.rules.registry import array, either, rule
+from shardfix.semantics.values import UNKNOWN, Array, Constant, Rank, Sequence, Value
+
+NO_AXES = Rank.exactly(0)
 
 
-def reduced(rank: Rank, axis: Value, keepdims: bool | None) -> Rank:
-    """The rank after a reduction over ``axis``; None means all axes."""
-    return _without(rank, rank, axis, keepdims)
-
-
-def _without(rank: Rank, own: Rank, axis: Value, keepdims: bool | None) -> Rank:
-    """``rank`` less the axes that ``axis`` names, or with None as many as ``own``."""
+def reduced(rank: Rank, axis: Value, keepdims: bool | None, left: Rank = NO_AXES) -> Rank:
+    """The rank after a reduction over ``axis``; None means all axes, which leaves ``left``."""
     removed = axes_removed(axis)
     if removed is None:
-        result = Rank.exactly(0) if rank == own else over(lambda all_, gone: max(0, all_ - gone), rank, own)
+        result = left
     elif removed.exact is None:
         result = Rank(0, rank.high)
     else:
@@ -30,9 +27,12 @@ def _without(rank: Rank, own: Rank, axis: Value, keepdims: bool | None) -> Rank:
 def reduction(bound: Bound, name: str, axis: str, keepdims: str | None = None, where: str | None = None) -> Value:
     """One axis, some, or with None all are reduced; ``keepdims`` keeps them. A mask of higher rank adds its axes."""
     keep = boolean(bound.get(keepdims)) if keepdims is not None else False
-    own = rank_of(bound.get(name))
-    rank = own if where is None else broadcast_rank(bound, (name, where))
-    return array(_without(rank, own, bound.get(axis), keep))
+    rank = rank_of(bound.get(name))
+    mask = Constant(None) if where is None else bound.get(where)
+    if is_none(mask) is True:
+        return array(reduced(rank, bound.get(axis), keep))
+    left = over(lambda own, masked: max(0, masked - own), rank, rank_of(mask))
+    return array(reduced(rank.broadcast(rank_of(mask)), bound.get(axis), keep, left))
 
 
 @rule

@@ -122,6 +122,12 @@ def take(bound: Bound, name: str, indices: str, axis: str) -> Value:
 
 
 @rule
+def along_axis(bound: Bound, name: str, indices: str, axis: str) -> Value:
+    """Array and indices broadcast together; with None for the axis they are flat."""
+    return either(is_none(bound.get(axis)), array(Rank.exactly(1)), array(broadcast_rank(bound, (name, indices))))
+
+
+@rule
 def index_in(bound: Bound, name: str, keepdims: str) -> Value:
     """One index along one axis, which goes unless ``keepdims``."""
     rank = rank_of(bound.get(name))

@@ -7,13 +7,25 @@ from shardfix.semantics.rules.arguments import (
     axes_removed,
     integer,
     is_none,
+    is_scalar,
     length_of,
     over,
     rank_of,
     varying_of,
 )
 from shardfix.semantics.rules.registry import array, arrays, broadcast_rank, either, rule
-from shardfix.semantics.values import ANY_RANK, UNKNOWN, Array, Constant, Number, Rank, Sequence, Value
+from shardfix.semantics.values import (
+    ANY_RANK,
+    UNKNOWN,
+    Array,
+    Constant,
+    Number,
+    Rank,
+    Sequence,
+    Value,
+    Varying,
+    map_leaves,
+)
 
 
 @rule
@@ -173,6 +185,20 @@ def diagonal_either_way(bound: Bound, name: str) -> Value:
 def same_pytree(bound: Bound, name: str) -> Value:
     """The argument as it is, whatever it holds."""
     return bound.get(name)
+
+
+@rule
+def mixed_pytree(bound: Bound, name: str) -> Value:
+    """The argument as it is, but each leaf may vary over what any of them does."""
+    value = bound.get(name)
+    most = varying_of(value).at_most
+
+    def mixed(leaf: Value) -> Value:
+        if isinstance(leaf, Array):
+            return Array(leaf.rank, Varying(leaf.varying.at_least, most))
+        return Array(Rank.exactly(0), Varying(frozenset(), most)) if is_scalar(leaf) else UNKNOWN
+
+    return map_leaves(mixed, value)
 
 
 @rule

@@ -12,6 +12,7 @@ from shardfix.semantics.values import Function
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import ImportedName, Module
+    from shardfix.semantics.scopes import Scope
 
 __all__ = ["analyse"]
 
@@ -44,7 +45,7 @@ def _leave_out_what_is_provoked(module: Module, trace: Trace) -> None:
     """Take away the maps whose error a test expects, where they are made or at each of their calls in view."""
     provoked, wanted = set(), set()
     for run in trace.maps:
-        if is_provoked(module, run.site.call) or (run.call is not None and is_provoked(module, run.call)):
+        if _is_expected(module, run.site.call) or (run.call is not None and _is_expected(module, run.call)):
             provoked.add(run.site.call)
         elif run.call is not None:
             wanted.add(run.site.call)
@@ -55,6 +56,27 @@ def _leave_out_what_is_provoked(module: Module, trace: Trace) -> None:
     bodies = {function.node for function in mapped if isinstance(function, Function)}
     trace.maps[:] = [run for run in trace.maps if run.site.call not in provoked]
     trace.carries[:] = [carry for carry in trace.carries if bodies.isdisjoint(carry.module.ancestors(carry.call))]
+
+
+def _is_expected(module: Module, node: ast.AST) -> bool:
+    """Whether an error at ``node`` is expected: there, or wherever the function around it is used."""
+    if is_provoked(module, node):
+        return True
+    function = next((outer for outer in module.ancestors(node) if isinstance(outer, ast.FunctionDef)), None)
+    if function is None:
+        return False
+    scope = module.scope_of(function)
+    uses = [
+        name
+        for name in module.nodes(ast.Name)
+        if name.id == function.name and isinstance(name.ctx, ast.Load) and _is_of(module, name, scope)
+    ]
+    return bool(uses) and all(is_provoked(module, use) for use in uses)
+
+
+def _is_of(module: Module, name: ast.Name, scope: Scope) -> bool:
+    known = module.scope_of(name).lookup(name.id)
+    return known is not None and known[0] is scope
 
 
 def _around(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Environment:

@@ -163,7 +163,7 @@ def is_provoked(module: Module, node: ast.AST, *, caught: bool = False) -> bool:
                     _caught_names(handler) & (MAY_BE_ANYTHING | {"AssertionError"}) for handler in ancestor.handlers
                 ):
                     return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return False
         child = ancestor
     return False

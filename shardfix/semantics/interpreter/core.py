@@ -713,15 +713,18 @@ class Interpreter:
         function = self.evaluate(node.func, environment)
         arguments: list[Value] = []
         exact = True
+        missing: Value = UNKNOWN
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 spread = self.evaluate(argument.value, environment)
-                if isinstance(spread, Sequence) and spread.items is not None:
+                if isinstance(spread, Sequence) and spread.items is not None and spread.kind != "set":
                     arguments.extend(spread.items)
                 elif isinstance(spread, Spec) and spread.entries is not None and ... not in spread.entries:
                     arguments.extend(map(_entry_value, spread.entries))
                 else:
                     exact = False
+                    if argument is node.args[-1] and isinstance(spread, Sequence):
+                        missing = iterated(spread)
                     break
             else:
                 arguments.append(self.evaluate(argument, environment))
@@ -733,8 +736,8 @@ class Interpreter:
             elif isinstance(value, Dict) and value.complete:
                 keywords.update({key: item for key, item in value.items if isinstance(key, str)})
             else:
-                exact = False
-        return self.call(function, tuple(arguments), keywords, environment, node, exact=exact)
+                exact, missing = False, UNKNOWN
+        return self.call(function, tuple(arguments), keywords, environment, node, exact=exact, missing=missing)
 
     def call(
         self,
@@ -888,8 +891,9 @@ class Interpreter:
 
         def default(name: str) -> Value:
             value = evaluated[name] if name in evaluated else self.evaluate(defaults[name], outer)
-            # One object for all calls, in which it may have been changed.
-            return of_its_kind(value) if is_changeable(value) else value
+            if not is_changeable(value) or (isinstance(value, Instance) and name not in function.module.mutated_names):
+                return value
+            return of_its_kind(value)  # one object for all calls, in which it may have been changed
 
         left = dict(keywords)
         for position, argument in enumerate(positional):

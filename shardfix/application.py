@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shardfix.reporters.base import Reporter
     from shardfix.settings import Settings
 
-__all__ = ["Mode", "Request", "discover", "execute", "execute_on_text", "write"]
+__all__ = ["Mode", "Request", "Shard", "discover", "execute", "execute_on_text", "paths_in", "write"]
 
 
 class Mode(enum.Enum):
@@ -40,6 +40,30 @@ class Mode(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Shard:
+    """The ``number``-th of ``count`` parts of the files, for as many runs beside each other."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """``"2/8"``.
+
+        Raises:
+            UsageProblem: it says something else, or there is no such part.
+        """
+        number, _, count = text.partition("/")
+        if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+            raise UsageProblem(f"--shard takes K/N with 1 <= K <= N, as in 2/8, and not '{text}'")
+        return cls(int(number), int(count))
+
+    def of(self, found: list[Found]) -> list[Found]:
+        """This part: which files are in it hangs on their paths alone, and the parts are about equal."""
+        return found[self.number - 1 :: self.count]
+
+
+@dataclass(frozen=True)
 class Request:
     """What the command line asks for."""
 
@@ -52,6 +76,12 @@ class Request:
     """Whether the findings of each codemod are counted at the end."""
     exit_zero: bool = False
     """Whether findings are no reason for another exit code than 0."""
+    use_cache: bool = True
+    """Whether what earlier runs found is taken where nothing has changed since."""
+    shard: Shard | None = None
+    """The part of the files that this run is about."""
+    patch_file: str | None = None
+    """Where the patch is written to, beside what is shown."""
 
     @property
     def settings(self) -> Settings:
@@ -67,8 +97,14 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     Raises:
         UsageProblem: a path does not exist, or a configuration file is wrong.
     """
-    found = discover(request)
-    shown = list(_show(run(found, request.configurations.settings_for), reporter))
+    everything = discover(request)
+    found = everything if request.shard is None else request.shard.of(everything)
+    outcomes = run(
+        found, request.configurations.settings_for, use_cache=request.use_cache, around=[one.path for one in everything]
+    )
+    shown = list(_show(outcomes, reporter))
+    if request.patch_file is not None:
+        _write_patch(request.patch_file, shown)
     if request.mode is Mode.WRITE:
         shown = [write(outcome) for outcome in shown]
     return _sum_up(shown, len(found), request, reporter)
@@ -124,6 +160,30 @@ def write(outcome: FileOutcome) -> FileOutcome:
         failures = (*outcome.failures, Failure(problem.reason))
         return replace(outcome, outcome=Outcome.FAILED, findings=findings, failures=failures)
     return replace(outcome, outcome=Outcome.FIXED)
+
+
+def paths_in(data: bytes) -> tuple[str, ...]:
+    """The paths of a list: each ends in a NUL, where there is one (``git ls-files -z``), else in a newline."""
+    lines = data.split(b"\0") if b"\0" in data else data.splitlines()
+    return tuple(os.fsdecode(line) for line in lines if line.strip())
+
+
+def _write_patch(path: str, outcomes: Iterable[FileOutcome]) -> None:
+    """The repairs of all files as one patch; an empty file where there are none.
+
+    Raises:
+        UsageProblem: it cannot be written.
+    """
+    from shardfix.patch import unified_diff
+
+    patches = (
+        unified_diff(outcome.path, outcome.before, outcome.after) for outcome in outcomes if outcome.after is not None
+    )
+    try:
+        with open(path, "wb") as file:
+            file.writelines(patches)
+    except OSError as error:
+        raise UsageProblem(f"cannot write '{path}': {files.FileProblem.of(error).reason}") from None
 
 
 def _sum_up(outcomes: list[FileOutcome], count: int, request: Request, reporter: Reporter) -> ExitCode:

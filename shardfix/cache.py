@@ -60,11 +60,13 @@ class Cache:
 
     Args:
         contents: the files of the run.
+        paths: all files that the run may search, those and more.
         folder: where it is kept; by default where the system keeps such things for the user.
     """
 
-    def __init__(self, contents: Mapping[str, bytes], folder: Path | None = None) -> None:
+    def __init__(self, contents: Mapping[str, bytes], paths: Iterable[str], folder: Path | None = None) -> None:
         self._contents = {os.path.abspath(path): data for path, data in contents.items()}
+        self._paths = tuple(map(os.path.abspath, paths))
         self._folder = folder
         self._digests: dict[str, str] = {}
         self._unchanged: dict[str, bool] = {}
@@ -179,7 +181,7 @@ class Cache:
     def _whole_run(self) -> str:
         """The paths and texts of all files of the run."""
         together = hashlib.blake2b(digest_size=DIGEST_SIZE)
-        for path in sorted(self._contents):
+        for path in sorted(self._paths):
             together.update(f"{path}\0{self._digest(path)}\0".encode(errors="surrogateescape"))
         return together.hexdigest()
 

@@ -160,6 +160,24 @@ def shardfix(
             "--time-limit", metavar="SECONDS", help="How long each --run may take.", min=0, rich_help_panel=MODE
         ),
     ] = None,
+    files_from: Annotated[
+        str | None,
+        typer.Option(
+            "--files-from",
+            metavar="FILE",
+            help="Take further PATHS from FILE ('-' is standard input), a newline or a NUL after each.",
+            rich_help_panel=MODE,
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard", metavar="K/N", help="Take the K-th of N parts of the files; for CI.", rich_help_panel=MODE
+        ),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Take nothing from earlier runs, and keep nothing.", rich_help_panel=MODE)
+    ] = False,
     select: Annotated[
         list[str] | None,
         typer.Option(
@@ -238,6 +256,10 @@ def shardfix(
         bool,
         typer.Option("--statistics", help="Count the findings of each codemod at the end.", rich_help_panel=REPORT),
     ] = False,
+    patch_file: Annotated[
+        str | None,
+        typer.Option("--patch-file", metavar="FILE", help="Write the patch to FILE as well.", rich_help_panel=REPORT),
+    ] = None,
     exit_zero: Annotated[
         bool,
         typer.Option("--exit-zero", help="End with 0 also where there are findings.", rich_help_panel=REPORT),
@@ -304,7 +326,7 @@ def shardfix(
 
         return lambda: write_list(available, out)
 
-    from shardfix.application import Request, execute, execute_on_text
+    from shardfix.application import Request, Shard, execute, execute_on_text, paths_in
     from shardfix.configuration import CommandLine, Configurations
 
     said = CommandLine(
@@ -315,8 +337,20 @@ def shardfix(
         rank0_style,
     )
     configurations = Configurations(said, available, isolated)
+    if files_from is not None:
+        if STDIN in (paths or ()):
+            raise UsageProblem("'-' (standard input) cannot be given together with --files-from")
+        paths = [*(paths or ()), *paths_in(_bytes_of(files_from))]
     request = Request(
-        tuple(paths or (".",)), configurations, _mode(diff, write, check), force_exclude, statistics, exit_zero
+        (".",) if paths is None else tuple(paths),
+        configurations,
+        _mode(diff, write, check),
+        force_exclude,
+        statistics,
+        exit_zero,
+        not no_cache,
+        None if shard is None else Shard.parse(shard),
+        patch_file,
     )
     if show_settings:
         from shardfix.reporters.configuration import write_settings
@@ -376,12 +410,16 @@ def _mode(diff: bool, write: bool, check: bool) -> Mode:
     return Mode.CHECK if check else Mode.DIFF
 
 
-def _text_of(path: str) -> str:
-    """A log, whatever bytes are in it."""
+def _bytes_of(path: str) -> bytes:
     try:
-        data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     except OSError as error:
         raise UsageProblem(f"cannot read '{path}': {error.strerror or error}") from None
+
+
+def _text_of(path: str) -> str:
+    """A log, whatever bytes are in it."""
+    data = _bytes_of(path)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # what PowerShell's > writes
         return data.decode("utf-16", errors="replace")
     return data.decode(errors="replace")

@@ -170,6 +170,7 @@ def run(
     workers: int | None = None,
     *,
     use_cache: bool = False,
+    around: Iterable[str] = (),
 ) -> Iterator[FileOutcome]:
     """The outcomes of the files, in their order.
 
@@ -179,11 +180,13 @@ def run(
         settings_for: what to find and what to fix in the file of that path.
         workers: how many processes to use at most; None for one a processor.
         use_cache: whether to take what earlier runs found where nothing has changed since, and to keep what this one does.
+        around: files that belong to the same code, and are searched for users of what is changed; ``found`` always are.
     """
     read = [_read(one) for one in found]
     contents = {one.path: one.data for one in read if isinstance(one, _Read)}
-    cache = Cache(contents) if use_cache else None
-    worker = Worker(tuple(contents), noting=use_cache)
+    paths = tuple(dict.fromkeys((*contents, *around)))
+    cache = Cache(contents, paths) if use_cache else None
+    worker = Worker(paths, noting=use_cache)
     first_look = [_first_look(one, worker, settings_for, cache) if isinstance(one, _Read) else one for one in read]
     tasks = [look for look in first_look if isinstance(look, Task)]
     workers = min(workers or _processors(), MAX_WORKERS)

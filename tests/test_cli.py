@@ -139,8 +139,8 @@ def test_all_is_analysed_before_the_first_is_written(
     write(a="old\n", b="old\n")
     from shardfix import application
 
-    def run(*arguments: object) -> object:
-        for outcome in original(*arguments):  # type: ignore[arg-type]
+    def run(*arguments: object, **options: object) -> object:
+        for outcome in original(*arguments, **options):  # type: ignore[arg-type]
             assert Path("a.py").read_text() == "old\n"
             yield outcome
 

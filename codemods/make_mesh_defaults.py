@@ -51,9 +51,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import SetArgument, Wrap, named
+from shardfix.semantics.contexts import State
 from shardfix.semantics.definitions import argument_for, class_attributes, direct_calls, returns
 from shardfix.semantics.flow import settled_bindings
-from shardfix.semantics.meshes import State, is_dotted, mesh_view
+from shardfix.semantics.meshes import is_dotted, mesh_view
 from shardfix.semantics.placement import calls_of_result, unplaced_argument
 from shardfix.semantics.values import Sequence, Spec
 

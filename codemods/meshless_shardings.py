@@ -69,9 +69,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, SetArgument, Wrap, named
+from shardfix.semantics.contexts import State
 from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.jax_api import Takes, out_sharding_callables
-from shardfix.semantics.meshes import MeshInView, State, mesh_view
+from shardfix.semantics.meshes import MeshInView, mesh_view
 from shardfix.semantics.operand_shardings import PLACING, operands_are_off_mesh, placement
 from shardfix.semantics.passed_values import passed_values
 from shardfix.semantics.placement import all_calls_of_result

@@ -68,6 +68,7 @@ from shardfix.edits import (
     Wrap,
     named,
 )
+from shardfix.semantics.contexts import State
 from shardfix.semantics.definitions import class_attributes
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
 from shardfix.semantics.mesh_blocks import (
@@ -78,7 +79,7 @@ from shardfix.semantics.mesh_blocks import (
     mesh_blocks,
     obstacles,
 )
-from shardfix.semantics.meshes import State, is_dotted, mesh_view
+from shardfix.semantics.meshes import is_dotted, mesh_view
 from shardfix.semantics.placement import all_calls_of_result, calls_of_function
 from shardfix.semantics.values import Sequence, Sharding, Spec, Value
 from shardfix.target import has

@@ -78,9 +78,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, Wrap, named
+from shardfix.semantics.contexts import State
 from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.jax_api import Takes
-from shardfix.semantics.meshes import MeshInView, State
+from shardfix.semantics.meshes import MeshInView
 from shardfix.semantics.operand_shardings import operands_are_off_mesh
 from shardfix.semantics.passed_values import PassedValue, passed_values, values_of_shared_parameter
 from shardfix.semantics.readings import Kind, Leaf, Reading, joined, leaves, read, substituted

@@ -7,7 +7,8 @@ import textwrap
 
 import pytest
 
-from shardfix.semantics.meshes import Context, State, mesh_view
+from shardfix.semantics.contexts import Context, State
+from shardfix.semantics.meshes import mesh_view
 from shardfix.semantics.module import Module
 from shardfix.semantics.situations import AxisKind, axis_kind, situation
 from shardfix.semantics.values import Mesh

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from shardfix.semantics.contexts import SET_MESH
 from shardfix.semantics.definitions import class_attributes, is_static, returns
 from shardfix.semantics.flow import settled_bindings
-from shardfix.semantics.meshes import SET_MESH, is_dotted, mesh_view
+from shardfix.semantics.meshes import is_dotted, mesh_view
 from shardfix.semantics.placement import is_unplaced
 from shardfix.semantics.values import Constant, Dict, Mesh, Number, Sequence, Sharding, Spec, Text
 

@@ -192,7 +192,7 @@ def _of_name(module: Module, name: ast.Name, target_jax: str | None, depth: int)
     function = binding.statement
     if binding.kind != "parameter" or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    if not all(mesh_view(module).transforms(decorator) & AS_IT_IS for decorator in function.decorator_list):
+    if not all(mesh_view(module).contexts.transforms(decorator) & AS_IT_IS for decorator in function.decorator_list):
         return None
     if isinstance(module.parent(function), ast.ClassDef):
         return _of_method_parameter(module, function, name.id, target_jax, depth)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.contexts import Context
 from shardfix.semantics.definitions import argument_for, attributes_named, direct_calls
 from shardfix.semantics.jax_api import Parameter, Takes, out_sharding_parameter, sharding_callables, sharding_parameters
-from shardfix.semantics.meshes import Context, mesh_view
+from shardfix.semantics.meshes import mesh_view
 from shardfix.semantics.values import UNKNOWN, Array, Tree
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class ShardingArgument:
     def context(self, module: Module) -> Context:
         """The mesh contexts in which JAX gets the argument."""
         view = mesh_view(module)
-        return view.context_of_calls(self.node) if self.is_partial else view.context(self.node)
+        return view.contexts.context_of_calls(self.node) if self.is_partial else view.context(self.node)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.meshes import Context, Home, MeshInView, State, mesh_view
+from shardfix.semantics.contexts import Context, State
+from shardfix.semantics.meshes import Home, MeshInView, mesh_view
 from shardfix.semantics.values import Mesh
 from shardfix.target import NEWEST_JAX, has
 

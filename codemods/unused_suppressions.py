@@ -1,8 +1,6 @@
 """Comments `# shardfix: ignore` that keep no finding back.
 
 What shardfix says
-------------------
-
     a.py:7:31: unused-suppressions: no finding of renames is kept back here [safe]
 
 Why

@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from shardfix import files
@@ -16,6 +18,8 @@ from shardfix.settings import UsageProblem, did_you_mean
 from shardfix.target import NEWEST_JAX, oldest
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from shardfix.configuration import Configurations
     from shardfix.files import Found
     from shardfix.reporters.base import Reporter
@@ -80,6 +84,8 @@ class Request:
     """Whether what earlier runs found is taken where nothing has changed since."""
     shard: Shard | None = None
     """The part of the files that this run is about."""
+    dask: str | None = None
+    """The address of a Dask scheduler whose workers do the work."""
     patch_file: str | None = None
     """Where the patch is written to, beside what is shown."""
 
@@ -99,10 +105,15 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     """
     everything = discover(request)
     found = everything if request.shard is None else request.shard.of(everything)
-    outcomes = run(
-        found, request.configurations.settings_for, use_cache=request.use_cache, around=[one.path for one in everything]
-    )
-    shown = list(_show(outcomes, reporter))
+    with _executor(request.dask) as executor:
+        outcomes = run(
+            found,
+            request.configurations.settings_for,
+            use_cache=request.use_cache,
+            around=[one.path for one in everything],
+            executor=executor,
+        )
+        shown = list(_show(outcomes, reporter))
     if request.patch_file is not None:
         _write_patch(request.patch_file, shown)
     if request.mode is Mode.WRITE:
@@ -160,6 +171,23 @@ def write(outcome: FileOutcome) -> FileOutcome:
         failures = (*outcome.failures, Failure(problem.reason))
         return replace(outcome, outcome=Outcome.FAILED, findings=findings, failures=failures)
     return replace(outcome, outcome=Outcome.FIXED)
+
+
+@contextmanager
+def _executor(address: str | None) -> Iterator[Executor | None]:
+    if address is None:
+        yield None
+        return
+    try:
+        distributed = import_module("distributed")  # which has no types
+    except ImportError:
+        raise UsageProblem("--dask needs the extra: pip install 'shardfix[dask]'") from None
+    try:
+        client = distributed.Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise UsageProblem(f"no Dask scheduler at '{address}': {error}") from None
+    with client:
+        yield client.get_executor(pure=False)
 
 
 def paths_in(data: bytes) -> tuple[str, ...]:

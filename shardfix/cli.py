@@ -175,6 +175,15 @@ def shardfix(
             "--shard", metavar="K/N", help="Take the K-th of N parts of the files; for CI.", rich_help_panel=MODE
         ),
     ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS",
+            help="Have the workers of the Dask scheduler at ADDRESS do the work.",
+            rich_help_panel=MODE,
+        ),
+    ] = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Take nothing from earlier runs, and keep nothing.", rich_help_panel=MODE)
     ] = False,
@@ -350,6 +359,7 @@ def shardfix(
         exit_zero,
         not no_cache,
         None if shard is None else Shard.parse(shard),
+        dask,
         patch_file,
     )
     if show_settings:

@@ -25,7 +25,7 @@ from shardfix.semantics.project import Dependencies, Project
 from shardfix.target import NEWEST_JAX, declared_jax
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
     from multiprocessing.connection import Connection
     from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
@@ -77,10 +77,12 @@ class Worker:
     Args:
         paths: all files of the run, for codemods that look for the users of a function.
         noting: whether it is to say what an outcome depends on.
+        sources: the text of all files that there are, by path; None where they are on disk.
     """
 
     paths: tuple[str, ...] = ()
     noting: bool = False
+    sources: Mapping[str, str] | None = None
 
     def team(self, settings: Settings) -> _Team:
         """The codemods that the settings choose."""
@@ -98,7 +100,9 @@ class Worker:
 
     @cached_property
     def project(self) -> Project:
-        return Project(self.paths)
+        if self.sources is None:
+            return Project(self.paths)
+        return Project(self.paths, read=lambda _: None, sources=self.sources)
 
     def examine(self, task: Task) -> Examined:
         """What :meth:`analyse` says, and what that depends on."""
@@ -171,6 +175,7 @@ def run(
     *,
     use_cache: bool = False,
     around: Iterable[str] = (),
+    executor: Executor | None = None,
 ) -> Iterator[FileOutcome]:
     """The outcomes of the files, in their order.
 
@@ -181,6 +186,7 @@ def run(
         workers: how many processes to use at most; None for one a processor.
         use_cache: whether to take what earlier runs found where nothing has changed since, and to keep what this one does.
         around: files that belong to the same code, and are searched for users of what is changed; ``found`` always are.
+        executor: where to do the work instead; it is sent contents, not paths.
     """
     read = [_read(one) for one in found]
     contents = {one.path: one.data for one in read if isinstance(one, _Read)}
@@ -191,7 +197,12 @@ def run(
     tasks = [look for look in first_look if isinstance(look, Task)]
     workers = min(workers or _processors(), MAX_WORKERS)
     small = workers == 1 or sum(len(task.data) for task in tasks) < SMALL_WORK
-    examined = _in_this_process(tasks, worker) if small else _in_pool(tasks, worker, workers)
+    if executor is not None:
+        from shardfix.remote import on_executor
+
+        examined = on_executor(executor, tasks, contents, paths)
+    else:
+        examined = _in_this_process(tasks, worker) if small else _in_pool(tasks, worker, workers)
     for look in first_look:
         if isinstance(look, FileOutcome):
             yield look

@@ -215,7 +215,7 @@ class Project:
     def _is_file(self, path: str) -> bool:
         self._looking.add(path)
         if path not in self._exists:
-            self._exists[path] = path in self.sources or os.path.isfile(path)
+            self._exists[path] = path in self.sources or (self._read is None and os.path.isfile(path))
         return self._exists[path]
 
     def _root(self, folder: str) -> str:
@@ -237,7 +237,7 @@ class Project:
 
     def _is_there(self, path: str) -> bool:
         self._looking.add(path)
-        return os.path.exists(path)
+        return path in self.sources or (self._read is None and os.path.exists(path))
 
 
 def digest_of(path: str) -> str:

@@ -1,21 +1,15 @@
 """Axes that `jax.smap` rejects, or misreads.
 
 What JAX says
--------------
-
     TypeError: smap axis_name should be a `str` or a `Hashable`, but got ('i',)
     TypeError: smap in_axes must be an int, None, jax.sharding.Infer, or a tuple of entries corresponding to the positional
     arguments passed to the function, but got [0, None].
 
 Why
----
-
-`smap` maps over one mesh axis, whose name is a string, and takes a tuple of axes, one for each argument. Negative axes are
-documented, but JAX up to 0.12 takes every one of them for 0, without a word: the wrong axis is mapped.
+    `smap` maps over one mesh axis, whose name is a string, and takes a tuple of axes, one for each argument. Negative axes are
+    documented, but JAX up to 0.12 takes every one of them for 0, without a word: the wrong axis is mapped.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
 
@@ -24,8 +18,6 @@ Before
         print(scale(jnp.arange(16.0), 2.0))
 
 After
------
-
     import jax
     import jax.numpy as jnp
 
@@ -34,10 +26,8 @@ After
         print(scale(jnp.arange(16.0), 2.0))
 
 When it does not fix
---------------------
-
-Several axis names need one `smap` each, nested, or a `shard_map`. For a negative axis only the author knows whether the axis
-that was meant or the axis that is mapped now is right.
+    Several axis names need one `smap` each, nested, or a `shard_map`. For a negative axis only the author knows whether the axis
+    that was meant or the axis that is mapped now is right.
 """
 
 from __future__ import annotations
@@ -58,7 +48,7 @@ if TYPE_CHECKING:
 class SmapAxes(Codemod):
     """Writes one axis name, and a tuple of axes."""
 
-    triggers: ClassVar[tuple[bytes, ...]] = (rb"\bsmap\b",)
+    triggers: ClassVar[tuple[bytes, ...]] = (rb"smap\b",)
     evidence: ClassVar[frozenset[str]] = frozenset({"smap-axes"})
     replacement_since = "0.6.1"
 

@@ -1,32 +1,26 @@
 """Strings, tuples and lists where JAX wants a sharding or a PartitionSpec.
 
 What JAX says
--------------
-
-``TypeError: `out_sharding` argument of jnp.zeros only supports instances of `NamedSharding` or `PartitionSpec`. Got x
-of type: <class 'str'>``. Lists end in ``unhashable type: 'list'``, ``x.at[i].get(...)`` in a bare ``AssertionError``,
-``shard_map`` in ``... argument must be a pytree of `jax.sharding.PartitionSpec` instances``, ``jnp.zeros(device=...)`` in
-``'str' object has no attribute '_is_concrete'``.
+    ``TypeError: `out_sharding` argument of jnp.zeros only supports instances of `NamedSharding` or `PartitionSpec`. Got x
+    of type: <class 'str'>``. Lists end in ``unhashable type: 'list'``, ``x.at[i].get(...)`` in a bare ``AssertionError``,
+    ``shard_map`` in ``... argument must be a pytree of `jax.sharding.PartitionSpec` instances``, ``jnp.zeros(device=...)`` in
+    ``'str' object has no attribute '_is_concrete'``.
 
 Why
----
+    An axis name says nothing without its mesh. JAX takes a ``NamedSharding``, which holds both, or under a mesh context a
+    ``PartitionSpec``. A string stands for one axis, a tuple or list for a spec, a tuple inside it for one dimension over
+    several axes.
 
-An axis name says nothing without its mesh. JAX takes a ``NamedSharding``, which holds both, or under a mesh context a
-``PartitionSpec``. A string stands for one axis, a tuple or list for a spec, a tuple inside it for one dimension over
-several axes.
+    Where a mesh can be named the repair is ``NamedSharding(mesh, P(...))``, with the mesh that is nearest: the one given to
+    the enclosing ``jax.set_mesh``, a parameter or variable, an attribute of ``self``, a module global. Elsewhere it is
+    ``P(...)``, which needs a mesh context.
 
-Where a mesh can be named the repair is ``NamedSharding(mesh, P(...))``, with the mesh that is nearest: the one given to
-the enclosing ``jax.set_mesh``, a parameter or variable, an attribute of ``self``, a module global. Elsewhere it is
-``P(...)``, which needs a mesh context.
-
-Not every place takes an ``out_sharding``, whatever it says. A function that makes an array has no operand to bring the
-mesh: without a mesh context it raises or leaves the array on one device, so there the sharding goes to ``device=``, or
-around the call with ``jax.device_put``. On a mesh with Auto axes it goes around the call with
-``jax.lax.with_sharding_constraint``, and in the body of a ``shard_map`` the argument goes.
+    Not every place takes an ``out_sharding``, whatever it says. A function that makes an array has no operand to bring the
+    mesh: without a mesh context it raises or leaves the array on one device, so there the sharding goes to ``device=``, or
+    around the call with ``jax.device_put``. On a mesh with Auto axes it goes around the call with
+    ``jax.lax.with_sharding_constraint``, and in the body of a ``shard_map`` the argument goes.
 
 Before
-------
-
     import jax
     import jax.numpy as jnp
 
@@ -42,8 +36,6 @@ Before
     print(jnp.zeros((8, 4), out_sharding="data").sharding)
 
 After
------
-
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec as P
@@ -60,13 +52,11 @@ After
     print(jnp.zeros((8, 4), device=NamedSharding(mesh, P("data"))).sharding)
 
 When it does not fix
---------------------
-
-- The mesh in view has no such axis: the nearest one is shown, and taken only where it is one letter off.
-- Several meshes are equally near, or the function is never under a mesh context and no mesh is in view.
-- A tuple could be one spec or one leaf for each argument, and neither the operand nor the function is in view.
-- The method is called on an object that is not known to be a JAX array.
-- A value that comes in through a parameter which the function also uses otherwise.
+    - The mesh in view has no such axis: the nearest one is shown, and taken only where it is one letter off.
+    - Several meshes are equally near, or the function is never under a mesh context and no mesh is in view.
+    - A tuple could be one spec or one leaf for each argument, and neither the operand nor the function is in view.
+    - The method is called on an object that is not known to be a JAX array.
+    - A value that comes in through a parameter which the function also uses otherwise.
 """
 
 from __future__ import annotations

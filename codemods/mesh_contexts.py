@@ -82,6 +82,10 @@ USE_MESH = "jax.sharding.use_mesh"
 SETTER = "jax.sharding.set_mesh"
 PJIT = "jax.experimental.pjit.pjit"
 BLOCK = "`with mesh:` is deprecated since JAX 0.10.1; jax.set_mesh takes its place"
+SET_ALREADY = (
+    "jax.set_mesh enters the same mesh here, and `with mesh:` beside it serves readers of thread_resources alone: remove it "
+    "where there are none"
+)
 NO_FIX = frozenset({Trap.TRACED, Trap.BINDS_NAME, Trap.PJIT, Trap.READS_CONTEXT, Trap.READ_ELSEWHERE, Trap.CLASH})
 """Traps that make the mechanical rewrite wrong for certain."""
 
@@ -149,6 +153,8 @@ class MeshContexts(Codemod):
         has_pjit = bool(module.calls_to(PJIT))
         place = Range.of(block.item.context_expr)
         fix = Fix((Wrap(place, f"{named(NEW)}(", ")"),), Safety.SAFE, "enter the mesh with jax.set_mesh", NEEDS)
+        if _is_set_around(module, block):
+            return self.finding(place, BLOCK, reason=SET_ALREADY)
         if not found and not has_pjit:
             return self.finding(place, BLOCK, fix=fix)
         reason = _reason(found)
@@ -204,6 +210,21 @@ class MeshContexts(Codemod):
         ]
         edits += [Wrap(Range.of(block.item.context_expr), f"{named(NEW)}(", ")") for block in blocks]
         return Fix(tuple(edits), Safety.UNSAFE, "set the mesh with jax.set_mesh, and read that", NEEDS)
+
+
+def _is_set_around(module: Module, block: MeshBlock) -> bool:
+    """Whether the same statement, or one around it in the same function, enters the same mesh with ``jax.set_mesh``."""
+    mesh = ast.dump(block.item.context_expr)
+    for statement in (block.statement, *module.ancestors(block.statement)):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return False
+        if isinstance(statement, ast.With | ast.AsyncWith):
+            for item in statement.items:
+                match item.context_expr:
+                    case ast.Call(func=function, args=[entered]) if NEW in module.resolve(function):
+                        if ast.dump(entered) == mesh:
+                            return True
+    return False
 
 
 def _is_entered(module: Module, call: ast.Call) -> bool:

@@ -402,10 +402,11 @@ def uses_of_gone(path: str, source: bytes) -> list[Use]:
         return []
     tree = ast.parse(source)
     spared = compatibility_lines(tree)
+    chosen = {bound for line, _, bound, _ in dotted_names(tree) if line in spared}
     return [
         Use(path, line, entry, bound, base)
         for line, name, bound, base in dotted_names(tree)
-        if line not in spared and (entry := gone(name)) is not None
+        if line not in spared and base not in chosen - {None, "jax"} and (entry := gone(name)) is not None
     ]
 
 

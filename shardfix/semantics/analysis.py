@@ -43,9 +43,12 @@ def analyse(module: Module) -> Trace:
 
 def _leave_out_what_is_provoked(module: Module, trace: Trace) -> None:
     """Take away the maps whose error a test expects, where they are made or at each of their calls in view."""
+    expected = _Expected(module)
+    if not expected.names:
+        return
     provoked, wanted = set(), set()
     for run in trace.maps:
-        if _is_expected(module, run.site.call) or (run.call is not None and _is_expected(module, run.call)):
+        if run.site.call in expected or (run.call is not None and run.call in expected):
             provoked.add(run.site.call)
         elif run.call is not None:
             wanted.add(run.site.call)
@@ -58,25 +61,42 @@ def _leave_out_what_is_provoked(module: Module, trace: Trace) -> None:
     trace.carries[:] = [carry for carry in trace.carries if bodies.isdisjoint(carry.module.ancestors(carry.call))]
 
 
-def _is_expected(module: Module, node: ast.AST) -> bool:
-    """Whether an error at ``node`` is expected: there, or wherever the function around it is used."""
-    if is_provoked(module, node):
-        return True
-    function = next((outer for outer in module.ancestors(node) if isinstance(outer, ast.FunctionDef)), None)
-    if function is None:
-        return False
-    scope = module.scope_of(function)
-    uses = [
-        name
-        for name in module.nodes(ast.Name)
-        if name.id == function.name and isinstance(name.ctx, ast.Load) and _is_of(module, name, scope)
-    ]
-    return bool(uses) and all(is_provoked(module, use) for use in uses)
+class _Expected:
+    """The nodes of a module at which an error is expected: there, or wherever the function around them is used."""
 
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[ast.AST, bool] = {}
+        read = (
+            [name for name in module.nodes(ast.Name) if isinstance(name.ctx, ast.Load)]
+            if "aises" in module.source
+            else []
+        )
+        self._provoked = {name for name in read if is_provoked(module, name)}
+        self.names = {name.id for name in self._provoked}
+        """Names that are read where an error is expected."""
+        self._read = [name for name in read if name.id in self.names]
 
-def _is_of(module: Module, name: ast.Name, scope: Scope) -> bool:
-    known = module.scope_of(name).lookup(name.id)
-    return known is not None and known[0] is scope
+    def __contains__(self, node: ast.AST) -> bool:
+        if node not in self._known:
+            function = next(
+                (outer for outer in self._module.ancestors(node) if isinstance(outer, ast.FunctionDef)), None
+            )
+            self._known[node] = is_provoked(self._module, node) or (
+                function is not None and self._is_only_provoked(function)
+            )
+        return self._known[node]
+
+    def _is_only_provoked(self, function: ast.FunctionDef) -> bool:
+        if function.name not in self.names:
+            return False
+        scope = self._module.scope_of(function)
+        uses = [name for name in self._read if name.id == function.name and self._is_of(name, scope)]
+        return bool(uses) and self._provoked.issuperset(uses)
+
+    def _is_of(self, name: ast.Name, scope: Scope) -> bool:
+        known = self._module.scope_of(name).lookup(name.id)
+        return known is not None and known[0] is scope
 
 
 def _around(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Environment:

@@ -236,6 +236,12 @@ return layer(a), layer.apply(a), layer.scale, Layer.twice(b)
 # base class
 return Wide(b).apply(a), Wide(b)(a)
 
+# super
+return Deep(b).apply(a), Deep(b).scale, Deep(b).bias
+
+# record set up
+return Prepared(a).value, Prepared(a, other=b).other, Prepared(a).other
+
 # static and property
 return Layer(b).double
 
@@ -296,6 +302,22 @@ class Layer:
     @property
     def double(self):
         return self.scale * 2
+
+@dataclasses.dataclass
+class Prepared:
+    value: jax.Array
+    _: dataclasses.KW_ONLY
+    other: object = 2.0
+    made: object = dataclasses.field(init=False, default=None)
+    def __post_init__(self):
+        self.value = self.value[None]
+        self.made = self.value.sum()
+
+class Deep(Layer):
+    def __init__(self, scale):
+        super().__init__(scale.sum(), bias=2.0)
+    def apply(self, x):
+        return super().apply(x)[None]
 
 class Wide(Layer):
     def apply(self, x):
@@ -648,6 +670,42 @@ except ValueError:
     pass
 return xs[0]
 
+# made by __new__
+return Made(a)
+
+# attribute through __getattribute__
+return Watched(a).value
+
+# descriptor
+return Described(a).value
+
+# returned early from __init__
+return Early(a).value
+
+# __init__ that helpers change
+return Helped(a).value, Helped(a).other
+
+# set after the record was made
+return Record(a).value
+
+# class in a function
+SCALE = b[None]
+class Inner:
+    def scaled(self, x):
+        return x * SCALE
+return Inner().scaled(b)
+
+# method set on an object
+box = Box(a)
+box.read = lambda: b
+return box.read()
+
+# module through a module
+import other
+other.put(a)
+other.items[0] = b.sum()
+return other.items[0], other.level()
+
 # conditional import
 try:
     from absent import f
@@ -672,6 +730,53 @@ class Box:
     def reset(self, value):
         self.value = value
 
+class Made:
+    def __new__(cls, value):
+        return value.sum()
+    def __init__(self, value):
+        self.value = value
+
+class Watched:
+    def __init__(self, value):
+        self.value = value
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name).sum()
+
+class Total:
+    def __get__(self, owner, kind):
+        return owner.held.sum()
+    def __set__(self, owner, value):
+        owner.held = value
+
+class Described:
+    value = Total()
+    def __init__(self, value):
+        self.value = value
+
+class Early:
+    value = 2.0
+    def __init__(self, value):
+        if FLAG["on"]:
+            return
+        self.value = value
+
+def fix(helped):
+    helped.other = helped.other.sum()
+
+class Helped:
+    def __init__(self, value):
+        self.value = self.other = value
+        self.set_up()
+        fix(self)
+    def set_up(self):
+        object.__setattr__(self, "value", self.value.sum())
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    value: object
+    def __post_init__(self):
+        object.__setattr__(self, "value", self.value.sum())
+
 class Locked:
     def __init__(self, value):
         self._value = value
@@ -686,7 +791,8 @@ class Locked:
 
 @pytest.mark.parametrize("body", TRAPS.values(), ids=TRAPS)
 def test_traps(body: str) -> None:
-    sound(body, TRAP_CLASSES)
+    other = "items = []\ndef put(x):\n    items.append(x)\ndef level():\n    return items[-1]\n"
+    sound(body, TRAP_CLASSES, other=other)
 
 
 TRANSFORMS = cases("""

@@ -140,7 +140,7 @@ def _record_argument(module: Module, call: ast.Call, name: str) -> ast.expr | No
         or any(isinstance(given, ast.Starred) for given in call.args)
     ):
         return None
-    names = [field for field, _ in record_fields(Class(found[0], found[1])) or ()]
+    names = [field.name for field in record_fields(Class(found[0], found[1])) or ()]
     if name in names[: len(call.args)]:
         return call.args[names.index(name)]
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)

@@ -39,6 +39,7 @@ __all__ = [
     "Sequence",
     "Sharding",
     "Spec",
+    "Super",
     "Text",
     "Transformed",
     "Tree",
@@ -299,9 +300,19 @@ class Instance(Value):
 
     cls: Class
     attributes: tuple[tuple[str, Value], ...] = ()
+    changed: bool = False
+    """Whether attributes that are not among these may have been set by code that is not followed."""
 
     def get(self, name: str) -> Value | None:
         return dict(self.attributes).get(name)
+
+
+@dataclass(frozen=True)
+class Super(Value):
+    """``super()`` in a method of ``cls``: the attributes of ``owner`` as its base classes define them."""
+
+    cls: Class
+    owner: Instance
 
 
 @dataclass(frozen=True)
@@ -411,10 +422,9 @@ def join(a: Value, b: Value) -> Value:
                 a.abstract and b.abstract,
             )
         case Instance(), Instance() if a.cls == b.cls:
-            names = [name for name, _ in a.attributes if b.get(name) is not None]
-            return Instance(
-                a.cls, tuple((name, join(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN)) for name in names)
-            )
+            names = dict.fromkeys(name for name, _ in (*a.attributes, *b.attributes))
+            attributes = ((name, join(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN)) for name in names)
+            return Instance(a.cls, tuple(attributes), a.changed or b.changed)
     return UNKNOWN
 
 

@@ -74,7 +74,7 @@ def of_its_kind(container: Value) -> Value:
         case Dict():
             return Dict((), complete=False)
         case Instance():
-            return Instance(container.cls)
+            return Instance(container.cls, changed=True)
     return UNKNOWN
 
 

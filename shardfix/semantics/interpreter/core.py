@@ -31,12 +31,10 @@ from shardfix.semantics.interpreter.mutation import (
 )
 from shardfix.semantics.interpreter.names import SHARDING_KEYWORDS
 from shardfix.semantics.interpreter.records import (
-    all_self_assignments,
     has_decorator,
     is_dataclass,
-    is_straight,
+    is_plain_class,
     own_method,
-    reads_parameters_only,
     record_fields,
     self_assignments,
 )
@@ -71,6 +69,7 @@ from shardfix.semantics.values import (
     Partial,
     Sequence,
     Spec,
+    Super,
     Text,
     Transformed,
     Tree,
@@ -242,7 +241,8 @@ class Interpreter:
             case "function":
                 return self._defined(binding.node, environment)  # type: ignore[arg-type]
             case "class":
-                return Class(module, binding.node)  # type: ignore[arg-type]
+                cls = Class(module, binding.node)  # type: ignore[arg-type]
+                return cls if is_plain_class(cls) else UNKNOWN
             case "assignment" if binding.value is not None:
                 value = self.evaluate(binding.value, environment)
                 for position in binding.path:
@@ -341,6 +341,8 @@ class Interpreter:
             case ModuleValue(path=path):
                 return self._member(environment.module.project.module_at(path), name)
             case Instance():
+                if own_method(owner.cls, "__getattribute__") is not None:
+                    return UNKNOWN
                 if name == "__dict__":
                     self._change(owner, of_its_kind(owner), environment)
                     return UNKNOWN
@@ -350,6 +352,8 @@ class Interpreter:
                 return known if known is not None else self._class_attribute(owner.cls, name, owner)
             case Class():
                 return self._class_attribute(owner, name, None)
+            case Super():
+                return self._base_attribute(owner.cls, name, owner.owner)
         if isinstance(owner, BoundMethod) and owner.name == AT:
             return BoundMethod(owner.owner, f"{AT}.{name}")
         special = known_attribute(owner, name)
@@ -367,8 +371,11 @@ class Interpreter:
             bindings = scope.bindings[name]
             if len(bindings) == 1 and isinstance(bindings[0].node, ast.FunctionDef):
                 return self._method(cls, bindings[0].node, owner)
-            if owner is not None and (is_dataclass(cls) or self_assignments(cls, name)):
+            if owner is not None and (owner.changed or is_dataclass(cls) or self_assignments(cls, name)):
                 return UNKNOWN
+            if owner is not None and any(isinstance(binding.statement, ast.AnnAssign) for binding in bindings):
+                if not all(isinstance(self.evaluate(base, class_surroundings(cls)), Class) for base in cls.node.bases):
+                    return UNKNOWN  # a field of a record, as the base class may make one
             around = Environment(cls.module, scope, None, static=True)
             value = self._once(
                 (scope, name, id(self.operands)), (self.operands,), lambda: self.static_value(around, name)
@@ -376,10 +383,16 @@ class Interpreter:
             return of_its_kind(value) if is_changeable(value) else value
         if owner is not None:
             assigned = self_assignments(cls, name)
+            if assigned and owner.changed:
+                return UNKNOWN
             if assigned:
                 return self._assigned_attribute(cls, assigned, owner)
+        return self._base_attribute(cls, name, owner, depth)
+
+    def _base_attribute(self, cls: Class, name: str, owner: Instance | None, depth: int = 0) -> Value:
+        """The attribute as the first of the base classes that is known to have it defines it."""
         for base in cls.node.bases:
-            value = self.evaluate(base, static_environment(cls.module, cls.module.module_scope))
+            value = self.evaluate(base, class_surroundings(cls))
             if not isinstance(value, Class):
                 return UNKNOWN
             found = self._class_attribute(value, name, owner, depth + 1)
@@ -388,7 +401,7 @@ class Interpreter:
         return UNKNOWN
 
     def _method(self, cls: Class, node: ast.FunctionDef, owner: Instance | None) -> Value:
-        environment = Environment(cls.module, cls.module.module_scope, None)
+        environment = class_surroundings(cls)
         kinds = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
         plain = Function(cls.module, node, environment)
         if kinds == {"staticmethod"}:
@@ -399,7 +412,7 @@ class Interpreter:
             return UNKNOWN if node.decorator_list else plain
         bound: Value = replace(plain, bound_self=owner)
         for decorator in reversed(node.decorator_list):
-            applied = self.evaluate(decorator, static_environment(cls.module, cls.module.module_scope))
+            applied = self.evaluate(decorator, class_surroundings(cls))
             bound = self.call(applied, (bound,), {}, environment, decorator, exact=True)
         return bound
 
@@ -411,7 +424,7 @@ class Interpreter:
             return UNKNOWN
         method_node, value = assigned[0]
         scope = cls.module.scopes[method_node]
-        parent = static_environment(cls.module, cls.module.module_scope)
+        parent = class_surroundings(cls)
         around = Environment(cls.module, scope, parent, {"self": owner}, static=True)
         seen_by = value_key(owner)
         key = None if seen_by is None else (value, seen_by, id(self.operands))
@@ -710,6 +723,8 @@ class Interpreter:
     # Calls
 
     def _call_expression(self, node: ast.Call, environment: Environment) -> Value:
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            return self._super(node, environment)
         function = self.evaluate(node.func, environment)
         arguments: list[Value] = []
         exact = True
@@ -737,7 +752,25 @@ class Interpreter:
                 keywords.update({key: item for key, item in value.items if isinstance(key, str)})
             else:
                 exact, missing = False, UNKNOWN
+        if function == UNKNOWN and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+            called = self.evaluate(node.func.value, environment) if _is_super(node.func.value) else UNKNOWN
+            if isinstance(called, Super):  # a base class that is not followed may set any attribute
+                self._change(called.owner, of_its_kind(called.owner), environment)
         return self.call(function, tuple(arguments), keywords, environment, node, exact=exact, missing=missing)
+
+    def _super(self, node: ast.Call, environment: Environment) -> Value:
+        """``super()`` in a method whose first parameter is known."""
+        module = environment.module
+        method_node = module.enclosing(node, ast.FunctionDef, ast.Lambda)
+        cls = module.parent(method_node) if isinstance(method_node, ast.FunctionDef) else None
+        if (
+            not isinstance(cls, ast.ClassDef)
+            or not isinstance(method_node, ast.FunctionDef)
+            or not method_node.args.args
+        ):
+            return UNKNOWN
+        owner = environment.lookup(method_node.args.args[0].arg, self)
+        return Super(Class(module, cls), owner) if isinstance(owner, Instance) else UNKNOWN
 
     def call(
         self,
@@ -929,51 +962,69 @@ class Interpreter:
     def _instantiate(
         self, cls: Class, arguments: tuple[Value, ...], keywords: Mapping[str, Value], exact: bool
     ) -> Value:
-        fields = record_fields(cls)
-        if fields is None:
-            maker, init = self._initialiser(cls)
-            if init is None or not exact:
-                return Instance(cls)
-            if maker != cls:
-                made = self._instantiate(maker, arguments, keywords, exact)
-                return Instance(cls, made.attributes) if isinstance(made, Instance) else UNKNOWN
-            attributes: dict[str, Value] = {}
-            instance = Instance(cls)
-            scope_environment = Environment(
-                cls.module, cls.module.scopes[init], static_environment(cls.module, cls.module.module_scope)
-            )
-            function = Function(cls.module, init, scope_environment.parent, instance)
-            self._bind_parameters(init.args, function, (instance, *arguments), keywords, scope_environment, exact)
-            for name, places in all_self_assignments(cls).items():
-                if len(places) == 1 and places[0][0] is init and is_straight(cls.module, places[0][1], init):
-                    value = self.evaluate(places[0][1], scope_environment)
-                    if value != UNKNOWN and reads_parameters_only(cls.module, places[0][1], init):
-                        attributes[name] = value
-            return Instance(cls, tuple(attributes.items()))
-        if not exact or own_method(cls, "__init__") is not None:
-            return Instance(cls)
-        environment = static_environment(cls.module, cls.module.module_scope)
-        attributes = {}
-        given = dict(keywords)
-        for position, (name, default) in enumerate(fields):
-            if position < len(arguments):
-                attributes[name] = arguments[position]
-            elif name in given:
-                attributes[name] = given[name]
-            elif default is not None:
-                attributes[name] = field_default(self, default, environment)
-        if own_method(cls, "__post_init__") is not None:
-            for name in all_self_assignments(cls):
-                attributes.pop(name, None)
-        return Instance(cls, tuple((name, value) for name, value in attributes.items() if value != UNKNOWN))
+        if not self._makes_plainly(cls):
+            return UNKNOWN
+        if not exact:
+            return Instance(cls, changed=True)
+        if record_fields(cls) is not None and own_method(cls, "__init__") is None:
+            instance = Instance(cls, tuple(self._field_values(cls, arguments, keywords).items()))
+            after = own_method(cls, "__post_init__")
+            return instance if after is None else self._initialised(cls, after, instance, (), {})
+        maker, init = self._initialiser(cls)
+        if init is None:
+            return Instance(cls, changed=bool(arguments or keywords))
+        return self._initialised(maker, init, Instance(cls), arguments, keywords)
+
+    def _makes_plainly(self, cls: Class, depth: int = 0) -> bool:
+        """Whether a call of the class makes an instance of it, and hands the arguments to ``__init__`` alone."""
+        if not is_plain_class(cls) or own_method(cls, "__new__") is not None or depth > 5:
+            return False
+        bases = (self.evaluate(base, class_surroundings(cls)) for base in cls.node.bases)
+        return all(self._makes_plainly(base, depth + 1) for base in bases if isinstance(base, Class))
+
+    def _field_values(
+        self, cls: Class, arguments: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> dict[str, Value]:
+        """The fields of a new record."""
+        values: dict[str, Value] = {}
+        left = list(arguments)
+        for field in record_fields(cls) or ():
+            if field.positional and left:
+                values[field.name] = left.pop(0)
+            elif field.name in keywords and field.given:
+                values[field.name] = keywords[field.name]
+            elif field.default is not None:
+                values[field.name] = field_default(self, field.default, class_surroundings(cls))
+        return values
+
+    def _initialised(
+        self,
+        maker: Class,
+        init: ast.FunctionDef,
+        instance: Instance,
+        arguments: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+    ) -> Value:
+        """A new instance after a method of ``maker`` has set it up."""
+        if init.decorator_list:
+            return replace(instance, changed=True)
+        holder = Environment(maker.module, maker.module.module_scope, None, {"": instance})
+        self._frames.append(holder)
+        try:
+            function = Function(maker.module, init, class_surroundings(maker), instance)
+            run = self.run(function, arguments, keywords, exact=True)
+        finally:
+            self._frames.pop()
+        made = holder.variables[""]
+        return made if run.result == Constant(None) else of_its_kind(made)
 
     def _initialiser(self, cls: Class) -> tuple[Class, ast.FunctionDef | None]:
         """The class, of this one and its first bases, that has the ``__init__``."""
         for _ in range(5):
             init = own_method(cls, "__init__")
-            if init is not None or len(cls.node.bases) != 1 or cls.node.decorator_list or cls.node.keywords:
+            if init is not None or len(cls.node.bases) != 1:
                 return cls, init
-            base = self.evaluate(cls.node.bases[0], static_environment(cls.module, cls.module.module_scope))
+            base = self.evaluate(cls.node.bases[0], class_surroundings(cls))
             if not isinstance(base, Class) or record_fields(base) is not None:
                 return cls, None
             cls = base
@@ -1019,11 +1070,8 @@ class Interpreter:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 environment.variables[node.name] = self._defined(node, environment)
             case ast.ClassDef():
-                environment.variables[node.name] = (
-                    Class(environment.module, node)
-                    if not node.decorator_list or is_dataclass(Class(environment.module, node))
-                    else UNKNOWN
-                )
+                cls = Class(environment.module, node)
+                environment.variables[node.name] = cls if is_plain_class(cls) else UNKNOWN
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     name = alias.asname or (
@@ -1104,11 +1152,18 @@ class Interpreter:
             scope = cls.module.scopes.get(cls.node)
             if scope is None or "__setattr__" in scope.bindings:
                 return False
-            if any(binding.kind == "function" for binding in scope.bindings.get(name, ())):
-                return False
+            for binding in scope.bindings.get(name, ()):
+                if binding.kind == "function" and not binding.node.decorator_list:  # type: ignore[attr-defined]
+                    continue
+                if isinstance(binding.statement, ast.AnnAssign):
+                    continue
+                if binding.kind != "assignment" or not isinstance(
+                    binding.value, ast.Constant | ast.Tuple | ast.List | ast.Dict
+                ):
+                    return False  # a property, or another descriptor
             if not cls.node.bases:
                 return True
-            base = self.evaluate(cls.node.bases[0], static_environment(cls.module, cls.module.module_scope))
+            base = self.evaluate(cls.node.bases[0], class_surroundings(cls))
             if not isinstance(base, Class):
                 return isinstance(base, JaxObject) or record_fields(cls) is not None
             cls = base
@@ -1465,7 +1520,7 @@ def _element(value: Value, position: int) -> Value:
         case Instance():
             fields = record_fields(value.cls)
             if fields is not None and -len(fields) <= position < len(fields):
-                return value.get(fields[position][0]) or UNKNOWN
+                return value.get(fields[position].name) or UNKNOWN
     return UNKNOWN
 
 
@@ -1500,6 +1555,15 @@ def _fold(op: ast.operator, left: Any, right: Any) -> Value:
         return Constant(function(left, right))
     except (ArithmeticError, ValueError):
         return Number()
+
+
+def _is_super(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def class_surroundings(cls: Class) -> Environment:
+    """The scopes around a class, at no particular moment."""
+    return static_environment(cls.module, cls.module.scope_of(cls.node))
 
 
 def default_arguments(parameters: ast.arguments) -> list[tuple[str, ast.expr]]:

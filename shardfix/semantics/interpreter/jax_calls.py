@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardfix.semantics import rank_rules
@@ -108,10 +109,10 @@ def value_method(
             known = owner.get(arguments[0].value)
             return known if known is not None else UNKNOWN
         case Instance(), "_replace" if exact and not arguments:
-            return Instance(owner.cls, tuple((dict(owner.attributes) | dict(keywords)).items()))
+            return replace(owner, attributes=tuple((dict(owner.attributes) | dict(keywords)).items()))
         case Instance(), "_asdict":
             fields = record_fields(owner.cls) or []
-            return Dict(tuple((name, owner.get(name) or UNKNOWN) for name, _ in fields))
+            return Dict(tuple((field.name, owner.get(field.name) or UNKNOWN) for field in fields))
         case Text(), "join" | "format" | "lower" | "upper" | "strip" | "replace" | "removeprefix" | "removesuffix":
             return Text()
         case Text(), _:

@@ -44,14 +44,14 @@ def with_item(container: Value, key: Value, value: Value) -> Value:
         case Sequence():
             return replace(container, rest=join(container.rest, value))
         case Instance():
-            return Instance(container.cls)
+            return Instance(container.cls, changed=True)
     return UNKNOWN
 
 
 def with_attribute(instance: Instance, name: str, value: Value) -> Instance:
     """What ``instance.name = value`` leaves of an instance."""
     kept = tuple((known, item) for known, item in instance.attributes if known != name)
-    return Instance(instance.cls, (*kept, (name, value)))
+    return Instance(instance.cls, (*kept, (name, value)), instance.changed)
 
 
 def changed_by_method(

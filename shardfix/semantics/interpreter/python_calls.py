@@ -9,7 +9,7 @@ from typing import Any
 
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter.aliases import of_its_kind
-from shardfix.semantics.interpreter.mutation import with_item
+from shardfix.semantics.interpreter.mutation import with_attribute, with_item
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.values import (
@@ -100,10 +100,12 @@ def _reduce(call: SpecialCall) -> Value:
 
 
 def _set_attribute(call: SpecialCall) -> Value:
-    """``setattr`` and ``delattr``."""
-    owner = call.arguments[0] if call.arguments else UNKNOWN
-    if isinstance(owner, Instance):
-        call.interpreter.change(owner, of_its_kind(owner), call.environment)
+    """``setattr``, ``object.__setattr__`` and ``delattr``."""
+    match call.arguments:
+        case (Instance() as owner, Text(value=str() as name), value) if "object" in call.name:
+            call.interpreter.change(owner, with_attribute(owner, name, value), call.environment)
+        case (Instance() as owner, *_):
+            call.interpreter.change(owner, of_its_kind(owner), call.environment)
     return Constant(None)
 
 
@@ -270,7 +272,7 @@ def _devices(call: SpecialCall) -> Value:
 def _replace(call: SpecialCall) -> Value:
     if call.arguments and isinstance(call.arguments[0], Instance):
         known = dict(call.arguments[0].attributes) | dict(call.keywords)
-        return Instance(call.arguments[0].cls, tuple(known.items()))
+        return replace(call.arguments[0], attributes=tuple(known.items()))
     return UNKNOWN
 
 
@@ -316,6 +318,7 @@ HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
     "builtins.min": _extreme,
     "builtins.isinstance": _isinstance,
     "builtins.setattr": _set_attribute,
+    "builtins.object.__setattr__": _set_attribute,
     "builtins.delattr": _set_attribute,
     "builtins.getattr": _get_attribute,
     "builtins.vars": _variables,

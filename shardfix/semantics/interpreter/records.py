@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from shardfix.semantics.values import Class
 
-if TYPE_CHECKING:
-    from shardfix.semantics.module import Module
+PLAIN_DECORATORS = frozenset(
+    "register_pytree_node_class register_pytree_with_keys_class register_static final total_ordering runtime_checkable "
+    "unique".split()
+)
+"""Decorators that give a class back as it is."""
 
 
 def is_dataclass(cls: Class) -> bool:
@@ -18,20 +21,52 @@ def is_dataclass(cls: Class) -> bool:
     return any("dataclass" in ast.unparse(decorator) for decorator in cls.node.decorator_list)
 
 
-def record_fields(cls: Class) -> list[tuple[str, ast.expr | None]] | None:
-    """The fields of a dataclass or NamedTuple with their defaults, in order; None for other classes."""
+@dataclass(frozen=True)
+class Field:
+    """A field of a dataclass or named tuple."""
+
+    name: str
+    default: ast.expr | None
+    positional: bool = True
+    given: bool = True
+    """Whether it may be given when the record is made."""
+
+
+def record_fields(cls: Class) -> list[Field] | None:
+    """The fields of a dataclass or NamedTuple, in order; None for other classes and for those that inherit fields."""
     bases = {ast.unparse(base).rpartition(".")[2] for base in cls.node.bases}
     if not is_dataclass(cls) and "NamedTuple" not in bases:
         return None
     if is_dataclass(cls) and cls.node.bases:
         return None
-    return [
-        (statement.target.id, statement.value)
-        for statement in cls.node.body
-        if isinstance(statement, ast.AnnAssign)
-        and isinstance(statement.target, ast.Name)
-        and "ClassVar" not in ast.unparse(statement.annotation)
-    ]
+    positional = not any("kw_only=True" in ast.unparse(decorator) for decorator in cls.node.decorator_list)
+    fields: list[Field] = []
+    for statement in cls.node.body:
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        annotation = ast.unparse(statement.annotation)
+        if annotation.endswith("KW_ONLY"):
+            positional = False
+        elif "ClassVar" not in annotation:
+            options = {keyword.arg: keyword.value for keyword in getattr(statement.value, "keywords", ())}
+            given = not _is_constant(options.get("init"), False)
+            alone = positional and given and not _is_constant(options.get("kw_only"), True)
+            fields.append(Field(statement.target.id, statement.value, alone, given))
+    return fields
+
+
+def _is_constant(node: ast.expr | None, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def is_plain_class(cls: Class) -> bool:
+    """Whether a class is what its body says: no metaclass, and no decorator that may make another class of it."""
+    if any(keyword.arg == "metaclass" and "ABCMeta" not in ast.unparse(keyword.value) for keyword in cls.node.keywords):
+        return False
+    return all(
+        "dataclass" in text or text.partition("(")[0].rpartition(".")[2] in PLAIN_DECORATORS
+        for text in map(ast.unparse, cls.node.decorator_list)
+    )
 
 
 def has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:
@@ -99,18 +134,3 @@ def _statements(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 def self_assignments(cls: Class, name: str) -> list[tuple[ast.FunctionDef, ast.expr]]:
     return all_self_assignments(cls).get(name, [])
-
-
-def is_straight(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
-    """Whether a statement of ``function`` runs whenever the function does."""
-    return module.parent(module.statement(value)) is function
-
-
-def reads_parameters_only(module: Module, value: ast.expr, function: ast.FunctionDef) -> bool:
-    """Whether an expression reads parameters and outer names only, none that the function assigns."""
-    scope = module.scopes[function]
-    return all(
-        all(binding.kind == "parameter" for binding in scope.bindings.get(node.id, ()))
-        for node in ast.walk(value)
-        if isinstance(node, ast.Name)
-    )

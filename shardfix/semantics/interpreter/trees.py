@@ -110,6 +110,7 @@ def same_types(a: Value, b: Value, checked: bool) -> Value:
             return Instance(
                 a.cls,
                 tuple((name, same_types(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN, checked)) for name in names),
+                a.changed or b.changed,
             )
         case Array(), Array():
             rank = a.rank.meet(b.rank)

@@ -86,7 +86,17 @@ SET_ALREADY = (
     "jax.set_mesh enters the same mesh here, and `with mesh:` beside it serves readers of thread_resources alone: remove it "
     "where there are none"
 )
-NO_FIX = frozenset({Trap.TRACED, Trap.BINDS_NAME, Trap.PJIT, Trap.READS_CONTEXT, Trap.READ_ELSEWHERE, Trap.CLASH})
+NO_FIX = frozenset(
+    {
+        Trap.TRACED,
+        Trap.IN_MODULE,
+        Trap.BINDS_NAME,
+        Trap.PJIT,
+        Trap.READS_CONTEXT,
+        Trap.READ_ELSEWHERE,
+        Trap.CLASH,
+    }
+)
 """Traps that make the mechanical rewrite wrong for certain."""
 
 

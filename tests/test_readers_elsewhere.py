@@ -1,4 +1,4 @@
-"""A mesh that other files of the project read from ``thread_resources`` is not moved to ``jax.set_mesh``, which they do not see."""
+"""Where the mesh is not moved to ``jax.set_mesh``, with ``--unsafe`` either: readers in other files, modules that run in jit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 READER = "from jax.interpreters import pxla\n\n\ndef axis_names():\n    return pxla.thread_resources.env.physical_mesh.axis_names\n"
 BLOCK = """\
@@ -26,6 +28,18 @@ from jax.sharding import Mesh
 def split(value, spec):
     with Mesh(jax.devices(), ("x",)):
         return pjit(lambda v: v * 2, out_shardings=spec)(value)
+"""
+LAYER = """\
+import flax.linen as nn
+import jax
+
+
+class Layer(nn.Module):
+    mesh: jax.sharding.Mesh
+
+    def METHOD(self, x):
+        with self.mesh:
+            return jax.lax.with_sharding_constraint(x, jax.sharding.PartitionSpec("x"))
 """
 
 
@@ -48,3 +62,13 @@ def test_it_is_moved_where_nothing_reads_it(tmp_path: Path, shardfix_command: Ca
     shardfix_command("--write", "--unsafe", "--target-jax", "0.12", tmp_path)
     assert "jax.set_mesh(" in (tmp_path / "block.py").read_text()
     assert "jax.set_mesh(" in (tmp_path / "spread.py").read_text()
+
+
+@pytest.mark.parametrize(("method", "stays"), [("__call__", True), ("restore", False)])
+def test_a_mesh_entered_where_modules_are_traced_stays(
+    tmp_path: Path, shardfix_command: Callable[..., Any], method: str, stays: bool
+) -> None:
+    path = tmp_path / "layer.py"
+    path.write_text(LAYER.replace("METHOD", method))
+    shardfix_command("--write", "--unsafe", "--target-jax", "0.12", path)
+    assert ("jax.set_mesh(" not in path.read_text()) == stays

@@ -99,6 +99,7 @@ class Trap(enum.StrEnum):
 
     TRACED = "jax.set_mesh raises inside jit, and this block runs there"
     MAYBE_TRACED = "jax.set_mesh raises inside jit, and where this block runs is not in view"
+    IN_MODULE = "jax.set_mesh raises inside jit, where methods of neural network modules run"
     MADE_INSIDE = (
         "arrays made in the block are placed on the mesh under jax.set_mesh, and then clash with in_shardings and with arrays on "
         "other devices"
@@ -252,7 +253,8 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
     if traced:
         yield Obstacle(Trap.TRACED, block.statement)
     elif traced is None:
-        yield Obstacle(Trap.MAYBE_TRACED, block.statement)
+        trap = Trap.IN_MODULE if _is_in_module(module, block.statement) else Trap.MAYBE_TRACED
+        yield Obstacle(trap, block.statement)
     if block.mesh.types is None or set(block.mesh.types) - {"Auto"}:
         yield Obstacle(Trap.AXIS_TYPES, block.item.context_expr)
     if block.item.optional_vars is not None:
@@ -267,6 +269,20 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
         yield Obstacle(Trap.READ_ELSEWHERE, block.statement)
     if _is_named_elsewhere(module, "get_abstract_mesh"):
         yield Obstacle(Trap.SEEN_ANEW, block.statement)
+
+
+def _is_in_module(module: Module, node: ast.AST) -> bool:
+    """Whether a node is in ``__call__`` or a compact method of a class that derives from a neural network library's ``Module``."""
+    for function in module.ancestors(node):
+        owner = module.parent(function)
+        if isinstance(function, ast.FunctionDef) and isinstance(owner, ast.ClassDef):
+            compact = any(
+                name.rpartition(".")[2] == "compact" for one in function.decorator_list for name in module.resolve(one)
+            )
+            bases = {name for base in owner.bases for name in module.resolve(base)}
+            libraries = {name.partition(".")[0] for name in bases if name.endswith(".Module")}
+            return (compact or function.name == "__call__") and bool(libraries & {"flax", "haiku", "equinox"})
+    return False
 
 
 _NAMING: WeakKeyDictionary[Project, dict[str, frozenset[str]]] = WeakKeyDictionary()

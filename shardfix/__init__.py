@@ -15,10 +15,7 @@
 nothing until it is used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # type checkers know the name; nothing is imported before __main__ has set the path right
 if TYPE_CHECKING:
     from shardfix.api import fix_paths, fix_source
     from shardfix.fixer import Result

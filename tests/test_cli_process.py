@@ -13,6 +13,12 @@ from pathlib import Path
 
 import pytest
 
+
+def hear_ctrl_c() -> None:
+    """For the process to be: tests that run in the background of a shell inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 SHARDFIX = [sys.executable, "-m", "shardfix"]
 SOURCE = "import jax\nfrom jax.sharding import PartitionSpec as P\n\nspec = P('x')\n"
 
@@ -70,10 +76,16 @@ def test_a_reader_that_goes_away_is_no_crash(tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_in_one_line(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
-        [*SHARDFIX, "-"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*SHARDFIX, "-"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=hear_ctrl_c,
     ) as process:
         assert process.stdin
         process.stdin.write(b"#" * 200_000)  # more than a pipe holds: when it is gone, the run is at work
@@ -95,6 +107,7 @@ sys.exit(main(["--write", "."]))
 """
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_write_that_is_cut_short_leaves_each_file_old_or_new(tmp_path: Path, number: signal.Signals) -> None:
     old = b"old\n" + b"# " + b"x" * 5000 + b"\n"
@@ -104,6 +117,7 @@ def test_a_write_that_is_cut_short_leaves_each_file_old_or_new(tmp_path: Path, n
     with subprocess.Popen(
         [sys.executable, "-c", WRITE_WITH_SAMPLE_CODEMOD],
         cwd=tmp_path,
+        preexec_fn=hear_ctrl_c,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -119,12 +133,14 @@ def test_a_write_that_is_cut_short_leaves_each_file_old_or_new(tmp_path: Path, n
         assert len(list(tmp_path.iterdir())) == len(paths)
 
 
+@pytest.mark.timeout(240)
 def test_ctrl_c_ends_the_workers_of_a_pool(tmp_path: Path) -> None:
     for index in range(20):
         (tmp_path / f"{index}.py").write_text("hang\n" + "#" * 50_000)
     with subprocess.Popen(
         [sys.executable, "-c", WRITE_WITH_SAMPLE_CODEMOD],
         cwd=tmp_path,
+        preexec_fn=hear_ctrl_c,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,

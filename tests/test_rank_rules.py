@@ -177,10 +177,10 @@ def test_every_row_agrees_with_jax() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("seed", range(2, 4))
 def test_every_row_agrees_with_jax_at_length(seed: int) -> None:
     for dotted in present(ROWS):
-        check_row(dotted, wanted=25, weakenings=12, seed=seed)
+        check_row(dotted, wanted=10, weakenings=10, seed=seed)
 
 
 # ------------------------------------------------------------------------------------------------------ varying axes
@@ -275,7 +275,7 @@ def test_some_rows_vary_as_in_jax() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_every_row_varies_as_in_jax(seed: int) -> None:
-    exact = [outcome for dotted in present(ROWS) for outcome in check_row_varying(dotted, wanted=6, seed=seed)]
+    exact = [outcome for dotted in present(ROWS) for outcome in check_row_varying(dotted, wanted=3, seed=seed)]
     assert sum(exact) > 0.85 * len(exact)
 
 

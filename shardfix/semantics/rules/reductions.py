@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardfix.semantics.rules.arguments import Bound, axes_removed, boolean, is_none, is_scalar, items_of, over, rank_of
-from shardfix.semantics.rules.registry import array, either, rule
+from shardfix.semantics.rules.registry import array, broadcast_rank, either, rule
 from shardfix.semantics.values import UNKNOWN, Array, Constant, Rank, Sequence, Value
 
 NO_AXES = Rank.exactly(0)
@@ -33,6 +33,13 @@ def reduction(bound: Bound, name: str, axis: str, keepdims: str | None = None, w
         return array(reduced(rank, bound.get(axis), keep))
     left = over(lambda own, masked: max(0, masked - own), rank, rank_of(mask))
     return array(reduced(rank.broadcast(rank_of(mask)), bound.get(axis), keep, left))
+
+
+@rule
+def weighted_reduction(bound: Bound, name: str, weights: str, axis: str, keepdims: str) -> Value:
+    """A reduction of two arguments broadcast together (``logsumexp``)."""
+    rank = broadcast_rank(bound, (name, weights))
+    return array(reduced(rank, bound.get(axis), boolean(bound.get(keepdims))))
 
 
 @rule

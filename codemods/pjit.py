@@ -346,11 +346,18 @@ def _is_plain(module: Module, site: _Site, blocks: list[MeshBlock]) -> bool:
         return False
     if site.placed and not site.nones:
         return True
-    if not blocks and not enters_mesh_elsewhere(module):
+    if not blocks and not enters_mesh_elsewhere(module) and not _may_enter_by_hand(module):
         return True
     if site.calls is None:
         return False
     return all(mesh_view(module).context(call).states == {State.NONE} for call in site.calls)
+
+
+def _may_enter_by_hand(module: Module) -> bool:
+    """Whether a mesh may be entered without a ``with``: by ``enter_context``, ``__enter__``, or into ``thread_resources.env``."""
+    return bool(module.project.mentioning("thread_resources")) or any(
+        word in module.source for word in ("thread_resources", "enter_context(", ".__enter__(")
+    )
 
 
 def _blocks_are_safe(module: Module, sites: list[_Site], blocks: list[MeshBlock]) -> bool:

@@ -29,6 +29,21 @@ def split(value, spec):
     with Mesh(jax.devices(), ("x",)):
         return pjit(lambda v: v * 2, out_shardings=spec)(value)
 """
+BY_HAND = """\
+import contextlib
+
+import jax
+from jax.experimental.pjit import pjit
+from jax.interpreters import pxla
+from jax.sharding import Mesh
+
+mesh = Mesh(jax.devices(), ("x",))
+ENTER
+
+
+def step(tree):
+    return pjit(lambda t: t, in_shardings=None, out_shardings=None)(tree)
+"""
 LAYER = """\
 import flax.linen as nn
 import jax
@@ -72,3 +87,21 @@ def test_a_mesh_entered_where_modules_are_traced_stays(
     path.write_text(LAYER.replace("METHOD", method))
     shardfix_command("--write", "--unsafe", "--target-jax", "0.12", path)
     assert ("jax.set_mesh(" not in path.read_text()) == stays
+
+
+@pytest.mark.parametrize(
+    ("enter", "stays"),
+    [
+        ("pxla.thread_resources.env = env", True),
+        ("contextlib.ExitStack().enter_context(mesh)", True),
+        ("mesh.__enter__()", True),
+        ("print(mesh)", False),
+    ],
+)
+def test_none_is_replicated_under_a_mesh_entered_by_hand(
+    tmp_path: Path, shardfix_command: Callable[..., Any], enter: str, stays: bool
+) -> None:
+    path = tmp_path / "step.py"
+    path.write_text(BY_HAND.replace("ENTER", enter))
+    shardfix_command("--write", "--target-jax", "0.12", path)
+    assert ("jax.jit(" not in path.read_text()) == stays

@@ -16,6 +16,7 @@ from shardfix.outcomes import ExitCode, Failure, FileOutcome, Outcome, exit_code
 from shardfix.runner import Task, Worker, run
 from shardfix.settings import UsageProblem, did_you_mean
 from shardfix.target import NEWEST_JAX, oldest
+from shardfix.timing import Timing
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -84,6 +85,8 @@ class Request:
     """Whether what earlier runs found is taken where nothing has changed since."""
     shard: Shard | None = None
     """The part of the files that this run is about."""
+    stats: bool = False
+    """Whether it is told where the time went."""
     dask: str | None = None
     """The address of a Dask scheduler whose workers do the work."""
     patch_file: str | None = None
@@ -105,6 +108,7 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     """
     everything = discover(request)
     found = everything if request.shard is None else request.shard.of(everything)
+    timing = Timing()
     with _executor(request.dask) as executor:
         outcomes = run(
             found,
@@ -112,13 +116,17 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
             use_cache=request.use_cache,
             around=[one.path for one in everything],
             executor=executor,
+            timing=timing,
         )
         shown = list(_show(outcomes, reporter))
     if request.patch_file is not None:
         _write_patch(request.patch_file, shown)
     if request.mode is Mode.WRITE:
         shown = [write(outcome) for outcome in shown]
-    return _sum_up(shown, len(found), request, reporter)
+    code = _sum_up(shown, len(found), request, reporter)
+    for line in timing.table() if request.stats else ():
+        reporter.err.line(line)
+    return code
 
 
 def execute_on_text(data: bytes, path: str, request: Request, reporter: Reporter) -> ExitCode:

@@ -265,6 +265,12 @@ def shardfix(
         bool,
         typer.Option("--statistics", help="Count the findings of each codemod at the end.", rich_help_panel=REPORT),
     ] = False,
+    stats: Annotated[
+        bool,
+        typer.Option(
+            "--stats", help="Tell at the end where the time went, by stage and codemod.", rich_help_panel=REPORT
+        ),
+    ] = False,
     patch_file: Annotated[
         str | None,
         typer.Option("--patch-file", metavar="FILE", help="Write the patch to FILE as well.", rich_help_panel=REPORT),
@@ -359,6 +365,7 @@ def shardfix(
         exit_zero,
         not no_cache,
         None if shard is None else Shard.parse(shard),
+        stats,
         dask,
         patch_file,
     )

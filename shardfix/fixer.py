@@ -22,6 +22,7 @@ from shardfix.prefilter import may_find
 from shardfix.semantics.module import Module
 from shardfix.suppressions import ALL, Suppressions, UnusedSuppression
 from shardfix.target import NEWEST_JAX, has
+from shardfix.timing import Timing
 
 if TYPE_CHECKING:
     from shardfix.edits.pen import Applied, Splice
@@ -54,6 +55,7 @@ def fix(
     project: Project,
     codemods: Sequence[type[Codemod]],
     accepted: frozenset[FindingKey] | None = None,
+    timing: Timing | None = None,
 ) -> Result:
     """Run ``codemods`` on ``source`` until nothing changes.
 
@@ -64,14 +66,17 @@ def fix(
         project: the modules around it. It sees each intermediate text of this one, and the original again in the end.
         codemods: the codemods to run, in order.
         accepted: the findings whose fixes the author accepted; None where the settings decide.
+        timing: told what each stage takes.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: the text cannot be parsed, as :func:`ast.parse`.
     """
-    original = Module(source, path, project)
+    timing = timing or Timing()
+    with timing.stage("parse", len(source)):
+        original = Module(source, path, project)
     if Suppressions.of(original).skip_file:
         return Result((), source)
-    run = _Run(original, settings, [codemod(settings) for codemod in codemods], accepted)
+    run = _Run(original, settings, [codemod(settings) for codemod in codemods], accepted, timing)
     try:
         return run.to_the_end()
     finally:
@@ -109,6 +114,7 @@ class _Run:
     settings: Settings
     codemods: Sequence[Codemod]
     accepted: frozenset[FindingKey] | None = None
+    timing: Timing = field(default_factory=Timing)
     entries: list[_Entry] = field(default_factory=list)
     failures: dict[Failure, None] = field(default_factory=dict)
     history: list[Sequence[Splice]] = field(default_factory=list)
@@ -195,7 +201,8 @@ class _Run:
             if not module.evidence and not may_find(type(codemod), data):
                 continue
             try:
-                found = [(finding, self._place(module.span(finding.range))) for finding in codemod.findings(module)]
+                with self.timing.stage(codemod.codemod_name(), len(data)):
+                    found = [(finding, self._place(module.span(finding.range))) for finding in codemod.findings(module)]
             except Exception as error:  # it costs the findings of this codemod in this file, nothing else
                 self.failures[Failure(f"codemod {codemod.codemod_name()} failed: {describe(error)}")] = None
             else:

@@ -23,6 +23,7 @@ from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.prefilter import Prefilter
 from shardfix.semantics.project import Dependencies, Project
 from shardfix.target import NEWEST_JAX, declared_jax
+from shardfix.timing import Timing
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -68,6 +69,7 @@ class Examined:
     outcome: FileOutcome
     dependencies: Dependencies | None
     """None where it is not asked for, or hangs on more than files: a time limit, a process that died."""
+    timing: Timing | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ class Worker:
         return {}
 
     @cached_property
+    def timing(self) -> Timing:
+        """What the file at hand takes."""
+        return Timing()
+
+    @cached_property
     def project(self) -> Project:
         if self.sources is None:
             return Project(self.paths)
@@ -111,8 +118,10 @@ class Worker:
             del self.__dict__["project"]
             gc.collect()
         self.project.begin()
-        outcome = self.analyse(task)
-        return Examined(outcome, self.project.dependencies() if self.noting else None)
+        self.__dict__.pop("timing", None)
+        with self.timing.stage("other analysis", len(task.data)):
+            outcome = self.analyse(task)
+        return Examined(outcome, self.project.dependencies() if self.noting else None, self.timing)
 
     def analyse(self, task: Task) -> FileOutcome:
         """What is wrong with the file, and how it reads when repaired. Never raises."""
@@ -146,9 +155,8 @@ class Worker:
         from shardfix.fixer import fix
 
         target = settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(task.path))) or NEWEST_JAX
-        result = fix(
-            source.text, task.path, replace(settings, target_jax=target), self.project, team.codemods, task.accepted
-        )
+        settings = replace(settings, target_jax=target)
+        result = fix(source.text, task.path, settings, self.project, team.codemods, task.accepted, timing=self.timing)
         return FileOutcome(
             task.path,
             Outcome.FIXABLE if result.findings else Outcome.CLEAN,
@@ -176,6 +184,7 @@ def run(
     use_cache: bool = False,
     around: Iterable[str] = (),
     executor: Executor | None = None,
+    timing: Timing | None = None,
 ) -> Iterator[FileOutcome]:
     """The outcomes of the files, in their order.
 
@@ -187,13 +196,19 @@ def run(
         use_cache: whether to take what earlier runs found where nothing has changed since, and to keep what this one does.
         around: files that belong to the same code, and are searched for users of what is changed; ``found`` always are.
         executor: where to do the work instead; it is sent contents, not paths.
+        timing: told what each stage takes, in whatever process.
     """
-    read = [_read(one) for one in found]
+    timing = timing or Timing()
+    with timing.stage("discover and read"):
+        read = [_read(one) for one in found]
     contents = {one.path: one.data for one in read if isinstance(one, _Read)}
     paths = tuple(dict.fromkeys((*contents, *around)))
     cache = Cache(contents, paths) if use_cache else None
     worker = Worker(paths, noting=use_cache)
-    first_look = [_first_look(one, worker, settings_for, cache) if isinstance(one, _Read) else one for one in read]
+    first_look: list[Task | FileOutcome] = []
+    for one in read:
+        with timing.stage("prefilter and cache", len(one.data) if isinstance(one, _Read) else 0):
+            first_look.append(_first_look(one, worker, settings_for, cache) if isinstance(one, _Read) else one)
     tasks = [look for look in first_look if isinstance(look, Task)]
     workers = min(workers or _processors(), MAX_WORKERS)
     small = workers == 1 or sum(len(task.data) for task in tasks) < SMALL_WORK
@@ -207,10 +222,12 @@ def run(
         if isinstance(look, FileOutcome):
             yield look
             continue
-        one = next(examined)
-        if cache is not None and one.dependencies is not None:
-            cache.remember(one.outcome, look.data, look.settings, one.dependencies)
-        yield one.outcome
+        done = next(examined)
+        if done.timing is not None:
+            timing.add(done.timing)
+        if cache is not None and done.dependencies is not None:
+            cache.remember(done.outcome, look.data, look.settings, done.dependencies)
+        yield done.outcome
     if cache is not None:
         cache.save()
 

@@ -75,3 +75,11 @@ def test_the_patch_in_a_file_is_that_on_stdout(folder: Path, shardfix_command: C
     assert (folder / "fix.patch").read_bytes() == shown
     assert done.out.count(b"\n") == 4
     assert shardfix_command("--patch-file", "no/such/folder").code == 2
+
+
+def test_stats_tell_of_stages_and_codemods(folder: Path, shardfix_command: Command) -> None:
+    done = shardfix_command("--check", "--stats", "--no-cache")
+    rows = {line[:28].strip(): line[28:].split() for line in done.err.splitlines()}
+    assert rows["stage"] == ["files", "MB", "CPU", "s"]
+    assert rows["prefilter and cache"][0] == "4"
+    assert int(rows["sample-codemod"][0]) >= 4

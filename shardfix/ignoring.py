@@ -39,7 +39,11 @@ def write_ignores(request: Request, out: Stream, err: Stream, *, quiet: bool) ->
     if not quiet:
         written = [outcome for outcome in outcomes if outcome.outcome is Outcome.FIXED]
         number = sum(len(outcome.findings) for outcome in written)
-        err.line(f"{counted(number, 'finding')} ignored in {counted(len(written), 'file')}." if number else "Nothing to ignore.")
+        err.line(
+            f"{counted(number, 'finding')} ignored in {counted(len(written), 'file')}."
+            if number
+            else "Nothing to ignore."
+        )
     return ExitCode.TROUBLE if any(outcome.failures for outcome in outcomes) else ExitCode.CLEAN
 
 

@@ -10,7 +10,7 @@ from shardfix.semantics.interpreter.names import LIKE
 from shardfix.semantics.interpreter.repeats import OUTSIDE
 from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Carry
-from shardfix.semantics.interpreter.trees import arrays, first_slices, loosened, same_types, stacked
+from shardfix.semantics.interpreter.trees import array_leaf, arrays, first_slices, loosened, same_types, stacked
 from shardfix.semantics.values import (
     INVARIANT,
     UNKNOWN,
@@ -132,6 +132,12 @@ def _over(value: Value, decision: Value | None) -> Value:
     return map_leaves(widen, value)
 
 
+def _barrier(call: SpecialCall) -> Value:
+    """Its operand; before JAX 0.11 each leaf varies over what any of them does."""
+    operand = call.get("operand", 0)
+    return UNKNOWN if operand is None else _over(map_leaves(array_leaf, operand), operand)
+
+
 def _cond(call: SpecialCall) -> Value:
     predicate, on_true, on_false = call.get("pred", 0), call.get("true_fun", 1), call.get("false_fun", 2)
     if on_true is None or on_false is None or not call.exact:
@@ -195,6 +201,7 @@ def _vjp(call: SpecialCall) -> Value:
 
 
 HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+    "jax.lax.optimization_barrier": _barrier,
     "jax.lax.scan": _scan,
     "jax.lax.while_loop": _while_loop,
     "jax.lax.fori_loop": _fori_loop,

@@ -75,14 +75,12 @@ SAME_VALUE = frozenset(
         "jax.device_put",
         "jax.lax.with_sharding_constraint",
         "jax.sharding.reshard",
-        "jax.lax.optimization_barrier",
         "jax.lax.stop_gradient",
         "jax.block_until_ready",
         "jax.ad_checkpoint.checkpoint_name",
         "jax.device_get",
-        "jax.debug.callback",
     }
-) - {"jax.debug.callback"}
+)
 """Functions that give their first argument, pytree or not, back with its ranks."""
 SHARDING_KEYWORDS = frozenset(
     {

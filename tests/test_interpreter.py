@@ -706,6 +706,9 @@ other.put(a)
 other.items[0] = b.sum()
 return other.items[0], other.level()
 
+# barrier
+return lax.optimization_barrier((a, b)), lax.optimization_barrier({"p": b})
+
 # conditional import
 try:
     from absent import f
@@ -919,7 +922,7 @@ return value, out
 return jax.named_call(lambda x: x.sum(), name='n')(a)
 
 # stop_gradient
-return lax.stop_gradient({'p': a}), lax.optimization_barrier((a, b))
+return lax.stop_gradient({'p': a}), lax.stop_gradient((a, b))
 """)
 
 

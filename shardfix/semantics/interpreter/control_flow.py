@@ -135,7 +135,16 @@ def _over(value: Value, decision: Value | None) -> Value:
 def _barrier(call: SpecialCall) -> Value:
     """Its operand; before JAX 0.11 each leaf varies over what any of them does."""
     operand = call.get("operand", 0)
-    return UNKNOWN if operand is None else _over(map_leaves(array_leaf, operand), operand)
+    if operand is None:
+        return UNKNOWN
+    together = INVARIANT
+
+    def collect(leaf: Value) -> Value:
+        nonlocal together
+        together = together.union(_varying(leaf))
+        return array_leaf(leaf)
+
+    return _over(map_leaves(collect, operand), Array(varying=together))
 
 
 def _cond(call: SpecialCall) -> Value:

@@ -42,7 +42,7 @@ def analyse(module: Module) -> Trace:
 
 
 def _leave_out_what_is_provoked(module: Module, trace: Trace) -> None:
-    """Take away the maps whose error a test expects, where they are made or at each of their calls in view."""
+    """Put the maps aside whose error a test expects, where they are made or at each of their calls in view."""
     expected = _Expected(module)
     if not expected.names:
         return
@@ -57,6 +57,7 @@ def _leave_out_what_is_provoked(module: Module, trace: Trace) -> None:
         return
     mapped = [run.function for run in trace.maps if run.site.call in provoked]
     bodies = {function.node for function in mapped if isinstance(function, Function)}
+    trace.provoked[:] = [run for run in trace.maps if run.site.call in provoked]
     trace.maps[:] = [run for run in trace.maps if run.site.call not in provoked]
     trace.carries[:] = [carry for carry in trace.carries if bodies.isdisjoint(carry.module.ancestors(carry.call))]
 

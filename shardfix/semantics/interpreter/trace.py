@@ -195,6 +195,8 @@ class Trace:
     """What was seen while running: the maps, and the arguments of the calls of JAX's functions."""
 
     maps: list[MapRun] = field(default_factory=list)
+    provoked: list[MapRun] = field(default_factory=list)
+    """The maps whose error the code around them expects (``pytest.raises``, ``assertRaises``); not among ``maps``."""
     carries: list[Carry] = field(default_factory=list)
     calls: dict[ast.Call, list[Evaluation]] = field(default_factory=dict)
     entered: set[ast.AST] = field(default_factory=set)

@@ -118,11 +118,11 @@ def test_a_worker_that_dies_costs_its_file(folder: Path) -> None:
 
 @pytest.mark.usefixtures("small_batches")
 def test_a_worker_that_hangs_costs_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "BATCH_SECONDS", 3.0)
-    monkeypatch.setattr(runner, "FILE_SECONDS", 1.5)
+    monkeypatch.setattr(runner, "BATCH_SECONDS", 6.0)
+    monkeypatch.setattr(runner, "FILE_SECONDS", 5.0)
     (folder / "b_hang.py").write_bytes(b"hang\n")
     done = outcomes(folder, workers=2)
-    assert str(done.pop("b_hang.py").failures[0]) == "given up after 2 seconds"
+    assert str(done.pop("b_hang.py").failures[0]) == "given up after 5 seconds"
     (folder / "b_hang.py").unlink()
     assert done == outcomes(folder, workers=1)
 

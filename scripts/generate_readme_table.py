@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from shardfix.codemod import all_codemods
+from shardfix.manual import summary
 
 README = Path(__file__).parent.parent / "README.md"
 PLACE = re.compile(r"(<!-- codemods: begin[^\n]*-->\n).*?(<!-- codemods: end -->)", re.DOTALL)
@@ -16,10 +17,10 @@ def table() -> str:
     """One row a codemod."""
     rows = ["| codemod | finds | JAX |", "|---|---|---|"]
     for name, codemod in all_codemods().items():
-        summary = codemod.manual_page().partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        finds = summary(codemod.manual_page()).replace("|", "\\|")
         since = {"deprecated": codemod.deprecated, "removed": codemod.removed}
         versions = ", ".join(f"{word} {version}" for word, version in since.items() if version)
-        rows.append(f"| `{name}` | {summary} | {versions} |")
+        rows.append(f"| `{name}` | {finds} | {versions} |")
     return "\n".join(rows) + "\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from jax_process import JaxProcess
 
 from shardfix.codemod import Finding, Safety, all_codemods
 from shardfix.edits import MoveImport
+from shardfix.manual import sections
 from shardfix.semantics.module import Module
 from shardfix.semantics.project import Project
 from shardfix.settings import Settings
@@ -29,18 +29,6 @@ def findings(name: str, path: str, sources: dict[str, str]) -> list[Finding]:
     return list(all_codemods()[name](Settings()).findings(module))
 
 
-def blocks(page: str) -> dict[str, str]:
-    """The indented text under each heading of a manual page."""
-    found: dict[str, list[str]] = {}
-    heading = ""
-    for line in page.splitlines():
-        if line and not line.startswith(" "):
-            heading = heading if set(line) == {"-"} else line
-        else:
-            found.setdefault(heading, []).append(line)
-    return {name: textwrap.dedent("\n".join(lines)).strip("\n") + "\n" for name, lines in found.items()}
-
-
 @pytest.fixture(scope="module")
 def jax_process() -> Iterator[JaxProcess]:
     process = JaxProcess()
@@ -52,7 +40,7 @@ def jax_process() -> Iterator[JaxProcess]:
 def test_the_manual_page_shows_what_is_done(
     name: str, tmp_path: Path, shardfix_command: Callable[..., Any], jax_process: JaxProcess
 ) -> None:
-    page = blocks(all_codemods()[name].manual_page())
+    page = sections(all_codemods()[name].manual_page())
     (tmp_path / ".git").mkdir()
     program = tmp_path / "program.py"
     program.write_text(page["Before"])

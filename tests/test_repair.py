@@ -5,7 +5,6 @@ fails as its text says, and runs with each repair that shardfix offers.
 from __future__ import annotations
 
 import shutil
-import textwrap
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +14,7 @@ from jax_process import JaxProcess
 from packaging.version import Version
 
 from shardfix.codemod import all_codemods
+from shardfix.manual import sections
 from shardfix.repair import Diagnosis, diagnose
 from shardfix.settings import Settings
 from shardfix.tracebacks import table
@@ -83,18 +83,6 @@ def test_codemods_that_act_on_tracebacks_alone_find_nothing_without(tmp_path: Pa
         module = Module(path.read_text(), str(path))
         for codemod in alone:
             assert list(codemod(Settings()).findings(module)) == []
-
-
-def sections(page: str) -> dict[str, str]:
-    """The indented text under each heading of a manual page."""
-    found: dict[str, list[str]] = {}
-    heading = ""
-    for line in page.splitlines():
-        if line and not line.startswith(" "):
-            heading = line
-        else:
-            found.setdefault(heading, []).append(line)
-    return {name: textwrap.dedent("\n".join(lines)).strip("\n") + "\n" for name, lines in found.items()}
 
 
 ALONE = {name: codemod for name, codemod in all_codemods().items() if not codemod.triggers}

@@ -14,16 +14,7 @@ MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
 MAY_BE_ANYTHING = frozenset({"TypeError", "ValueError", "Exception", "BaseException"})
 PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module", "version"})
-VERSION_WORDS = (
-    "__version__",
-    "__version_info__",
-    "version_info",
-    "jax_version",
-    "jax_ver",
-    "has_",
-    "_has",
-    "is_new_jax",
-)
+VERSION_WORDS = ("__version__", "__version_info__", "version_info", "jax_version", "jax_ver")
 
 
 def is_gated(module: Module, node: ast.AST) -> bool:
@@ -103,9 +94,7 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
             case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) if name in PROBES:
                 if any(_is_of_jax(module, argument) for argument in node.args[:1]):
                     return True
-            case ast.Attribute(attr=name) | ast.Name(id=name) if any(
-                word in name.lower() for word in VERSION_WORDS[:5]
-            ):
+            case ast.Attribute(attr=name) | ast.Name(id=name) if any(word in name.lower() for word in VERSION_WORDS):
                 return True
             case ast.Name() if depth < 3:
                 bindings = module.reaching(node) or []

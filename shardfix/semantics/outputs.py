@@ -20,7 +20,6 @@ from shardfix.semantics.values import (
     Spec,
     Tree,
     Value,
-    is_number,
 )
 
 if TYPE_CHECKING:
@@ -208,8 +207,3 @@ def function_references(function: Function) -> list[ast.expr]:
 def path_text(path: Path) -> str:
     """``[1]['loss']`` as JAX writes key paths."""
     return "".join(f"[{key!r}]" for key in path)
-
-
-def leaf_is_scalar_number(value: Value) -> bool:
-    """Whether a leaf is a Python number, which has no axes to index."""
-    return is_number(value)

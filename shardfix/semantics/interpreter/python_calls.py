@@ -17,7 +17,6 @@ from shardfix.semantics.values import (
     Array,
     Constant,
     Dict,
-    Function,
     Instance,
     JaxObject,
     Number,
@@ -273,13 +272,6 @@ def _replace(call: SpecialCall) -> Value:
     if call.arguments and isinstance(call.arguments[0], Instance):
         known = dict(call.arguments[0].attributes) | dict(call.keywords)
         return replace(call.arguments[0], attributes=tuple(known.items()))
-    return UNKNOWN
-
-
-def _same_function(call: SpecialCall) -> Value:
-    """A decorator that gives the function back, or a decorator factory."""
-    if call.arguments and isinstance(call.arguments[0], Function):
-        return call.arguments[0]
     return UNKNOWN
 
 

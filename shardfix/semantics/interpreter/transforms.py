@@ -13,7 +13,6 @@ from shardfix.semantics.interpreter.trace import Environment
 from shardfix.semantics.interpreter.trees import arrays, first_slices, leaf_of, stacked
 from shardfix.semantics.values import (
     UNKNOWN,
-    UNKNOWN_VARYING,
     Array,
     Constant,
     Dict,
@@ -174,8 +173,6 @@ def _gradient(
         return UNKNOWN
     value = as_array(leaf_of(result))
     value = replace(value, rank=Rank.exactly(0))  # JAX differentiates scalar functions only
-    if value.varying == UNKNOWN_VARYING:
-        value = replace(value, varying=UNKNOWN_VARYING)
 
     def with_respect_to(argument: Value) -> Value:
         def gradient(leaf: Value) -> Value:

@@ -8,7 +8,8 @@ What JAX says
 
 Why
     `jax.set_mesh` (JAX 0.7.1) is the one way to enter a mesh. `jax.sharding.use_mesh` was its name before, and
-    `with jax.set_mesh(mesh):` does the same. `with mesh:` (deprecated in 0.10.1) is something else: only pjit and
+    `with jax.set_mesh(mesh):` does the same. `jax.sharding.set_mesh` is the very same function since, but up to JAX 0.7.0 it
+    set the mesh for good and was no context manager. `with mesh:` (deprecated in 0.10.1) is something else: only pjit and
     `with_sharding_constraint` see it. Under `jax.set_mesh` arrays made in the block are placed on the mesh and then clash with
     `in_shardings`; it raises inside jit; `thread_resources` does not see it; on Explicit axes it turns on sharding in types. So
     the fix of `with mesh:` is safe only where all that the block runs is in view, and none of this can show.
@@ -47,6 +48,7 @@ When it does not fix
     - `thread_resources.env.physical_mesh` and the blocks that it reads have to change together. Where both are in one file there is
   an unsafe fix; the mesh is then an AbstractMesh, which has axis names and sizes but no devices.
     - `use_mesh(mesh)` that is not entered at once, because `jax.set_mesh(mesh)` sets the mesh where it is called.
+    - `jax.sharding.set_mesh(mesh)` as a statement is right as it is.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
-from shardfix.edits import DropImport, Edit, Replace, Wrap, named
+from shardfix.edits import DropImport, Edit, MoveImport, Replace, Wrap, named
 from shardfix.semantics.flow import Flow, flows
 from shardfix.semantics.mesh_blocks import (
     RESOURCES,
@@ -121,7 +123,11 @@ class MeshContexts(Codemod):
         for flow in flows(module, USE_MESH) if "use_mesh" in module.source else ():
             if not flow.gated:
                 yield self._use_mesh(module, flow)
-        yield from self._previous_mesh(module)
+        if "set_mesh" in module.source:
+            yield from self._previous_mesh(module)
+            for flow in flows(module, SETTER):
+                if not flow.gated and any(_is_entered(module, call.node) for call in flow.calls):
+                    yield self._setter(module, flow)
         blocks = [block for block in mesh_blocks(module) if not module.is_compatibility_code(block.statement)]
         for block in blocks:
             yield self._block(module, block)
@@ -129,9 +135,7 @@ class MeshContexts(Codemod):
         yield from self._readers(module, blocks)
 
     def _use_mesh(self, module: Module, flow: Flow) -> Finding:
-        edits: list[Edit] = [Replace(Range.of(use), named(NEW)) for use in flow.spelled]
-        if flow.imported is not None:
-            edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+        edits = _called_by_new_name(flow)
         message = "jax.sharding.use_mesh is gone since JAX 0.7.1; jax.set_mesh takes its place"
         place = flow.imported.alias if flow.imported else flow.spelled[0]
         if any(mesh_view(module).context(call.node).traced for call in flow.calls):
@@ -144,14 +148,26 @@ class MeshContexts(Codemod):
         )
         safety = Safety.UNSAFE if kept else Safety.SAFE
         return self.finding(
-            place, message, fix=Fix(tuple(edits), safety, "enter the mesh with jax.set_mesh", NEEDS), reason=reason
+            place, message, fix=Fix(edits, safety, "enter the mesh with jax.set_mesh", NEEDS), reason=reason
         )
+
+    def _setter(self, module: Module, flow: Flow) -> Finding:
+        """``with jax.sharding.set_mesh(mesh):``: from JAX 0.7.1 on the same object, before it no context manager."""
+        entered = next(call.node for call in flow.calls if _is_entered(module, call.node))
+        message = "jax.sharding.set_mesh is a context manager since JAX 0.7.1, where it is jax.set_mesh"
+        if any(_is_kept(module, call.node) for call in flow.calls):
+            return self.finding(entered, message, reason="what it returns is kept elsewhere in this file")
+        if flow.imported is not None and flow.imported.dotted == SETTER:
+            edits: tuple[Edit, ...] = (MoveImport(Range.of(flow.imported.statement), flow.imported.alias.name, NEW),)
+        else:
+            edits = _called_by_new_name(flow)
+        fix = Fix(edits, Safety.SAFE, "enter the mesh with jax.set_mesh", NEEDS)
+        return self.finding(flow.imported.alias if flow.imported else entered, message, fix=fix)
 
     def _previous_mesh(self, module: Module) -> Iterator[Finding]:
         """``previous = set_mesh(mesh)``: up to JAX 0.7.0 the mesh before, now an object that undoes the setting."""
         for call in module.calls_to(SETTER):
-            statement = module.parent(call.node)
-            if isinstance(statement, ast.Assign) and not module.is_compatibility_code(call.node):
+            if _is_kept(module, call.node) and not module.is_compatibility_code(call.node):
                 yield self.finding(
                     call.node,
                     "jax.sharding.set_mesh does not return the mesh before since JAX 0.7.1",
@@ -220,6 +236,18 @@ class MeshContexts(Codemod):
         ]
         edits += [Wrap(Range.of(block.item.context_expr), f"{named(NEW)}(", ")") for block in blocks]
         return Fix(tuple(edits), Safety.UNSAFE, "set the mesh with jax.set_mesh, and read that", NEEDS)
+
+
+def _called_by_new_name(flow: Flow) -> tuple[Edit, ...]:
+    edits: list[Edit] = [Replace(Range.of(use), named(NEW)) for use in flow.spelled]
+    if flow.imported is not None:
+        edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+    return tuple(edits)
+
+
+def _is_kept(module: Module, call: ast.Call) -> bool:
+    """Whether a statement assigns what a call returns."""
+    return isinstance(module.parent(call), ast.Assign)
 
 
 def _is_set_around(module: Module, block: MeshBlock) -> bool:

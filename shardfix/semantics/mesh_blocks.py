@@ -206,7 +206,13 @@ def _sets_mesh(module: Module, expression: ast.expr, depth: int = 0) -> bool:
     """Whether an expression gives what ``jax.set_mesh`` or one of its older names returns."""
     match expression:
         case ast.Call():
-            return bool(module.resolve(expression.func) & SET_MESH)
+            if module.resolve(expression.func) & SET_MESH:
+                return True
+            home, function = module.definition(expression.func) or (module, None)
+            if not isinstance(function, ast.FunctionDef) or depth >= MAX_DEPTH:
+                return False
+            given = [statement.value for statement in returns(function) if statement.value is not None]
+            return any(_sets_mesh(home, value, depth + 1) for value in given)
         case ast.IfExp():
             return _sets_mesh(module, expression.body, depth) or _sets_mesh(module, expression.orelse, depth)
         case ast.Name() if depth < MAX_DEPTH:

@@ -10,9 +10,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import typer
 from typer.models import OptionInfo
 
-from shardfix.cli import EPILOG, shardfix
+from shardfix.cli import ABOUT, EPILOG, app, shardfix
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 HEAD = """\
@@ -34,6 +35,9 @@ def page() -> str:
         option = next(iter(getattr(hint, "__metadata__", ())), None)
         if isinstance(option, OptionInfo):
             panels.setdefault(option.rich_help_panel or "", []).append(_row(name, get_args(hint)[0], option))
+    for option in typer.main.get_command(app).params:
+        if option.name in ("install_completion", "show_completion"):  # typer's own
+            panels[ABOUT].append(f"| `{option.opts[0]}` | {option.help} |")
     parts = [inspect.getdoc(shardfix) or ""]
     for panel, rows in panels.items():
         parts.append("\n".join([f"## {panel}", "", "| option | what it does |", "|---|---|", *rows]))

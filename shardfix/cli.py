@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardfix import __version__
+from shardfix import __version__, completion
 from shardfix.settings import Rank0Style, UsageProblem, codemod_named, codemods_named
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ What only you can decide is reported as [red]manual[/red], with the choices.
 2  wrong usage, or a file could not be processed
 """
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
 class OutputFormat(StrEnum):
@@ -190,12 +190,22 @@ def shardfix(
     select: Annotated[
         list[str] | None,
         typer.Option(
-            "--select", metavar="NAMES", help="Run only these codemods (comma-separated).", rich_help_panel=CODEMODS
+            "--select",
+            metavar="NAMES",
+            help="Run only these codemods (comma-separated).",
+            autocompletion=completion.codemods,
+            rich_help_panel=CODEMODS,
         ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="NAMES", help="Do not run these codemods.", rich_help_panel=CODEMODS),
+        typer.Option(
+            "--ignore",
+            metavar="NAMES",
+            help="Do not run these codemods.",
+            autocompletion=completion.codemods,
+            rich_help_panel=CODEMODS,
+        ),
     ] = None,
     unsafe: Annotated[
         bool | None,
@@ -213,6 +223,7 @@ def shardfix(
             metavar="VERSION",
             help="The oldest JAX that the code must still run on.",
             show_default="what the project declares, else the newest",
+            autocompletion=completion.versions,
             rich_help_panel=CODEMODS,
         ),
     ] = None,
@@ -295,6 +306,7 @@ def shardfix(
             "--explain",
             metavar="NAME",
             help="Show the manual page of a codemod, or of an error that --traceback names.",
+            autocompletion=completion.pages,
             rich_help_panel=ABOUT,
         ),
     ] = None,

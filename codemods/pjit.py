@@ -453,15 +453,17 @@ def _import_edits(flow: Flow) -> tuple[Edit, ...]:
 def _respelled(flow: Flow, sites: list[_Site], fix: Fix, *, stays: bool) -> Fix:
     """``fix`` with the edits that call ``jax.jit`` by its own name; the last such fix of a file takes the import away."""
     edits = [*(Replace(Range.of(site.function), named(NEW)) for site in sites), *fix.edits]
-    if flow.imported is not None and not stays:
-        edits.append(DropImport(Range.of(flow.imported.statement), flow.imported.bound))
+    loads = flow.imported or flow.loads
+    if loads is not None and not stays:
+        edits.append(DropImport(Range.of(loads.statement), loads.bound))
     return Fix(tuple(edits), fix.safety, fix.title, fix.needs_jax)
 
 
 def _together(flow: Flow, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """The edits of the calls with those of the import and of the names that go through it."""
     if flow.imported is None:
-        return (*(Replace(Range.of(use), named(NEW)) for use in flow.spelled), *edits)
+        loads = [DropImport(Range.of(flow.loads.statement), flow.loads.bound)] if flow.loads is not None else []
+        return (*(Replace(Range.of(use), named(NEW)) for use in flow.spelled), *edits, *loads)
     imports = _import_edits(flow)
     if isinstance(imports[0], MoveImport):
         return (*imports, *edits)

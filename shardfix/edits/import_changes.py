@@ -27,6 +27,7 @@ from shardfix.edits.statements import (
     line_end,
     removal,
 )
+from shardfix.semantics.flow import module_of
 
 if TYPE_CHECKING:
     from shardfix.edits import DropImport
@@ -75,6 +76,8 @@ class _Changes:
         self._new = list(plan.new)
         self._apart: list[tuple[ast.stmt, str, Imported]] = []
         """Names for new statements right after others."""
+        self._loads: dict[int, list[str]] = {}
+        """Modules that only some imported names load, by the identity of the statement: they are loaded in its place, or after it."""
         self._outcomes = {key: self._outcome(statement) for key, statement in plan.statements.items()}
 
     def splices(self) -> list[Lines]:
@@ -82,9 +85,17 @@ class _Changes:
         for outcome in list(self._outcomes.values()):
             self._settle(outcome)
         outcomes = self._outcomes.values()
-        removed: list[ast.stmt] = [outcome.statement for outcome in outcomes if outcome.is_gone]
+        removed: list[ast.stmt] = [
+            outcome.statement for outcome in outcomes if outcome.is_gone and id(outcome.statement) not in self._loads
+        ]
         result: list[Lines] = []
         for outcome in outcomes:
+            loads = ", ".join(self._loads.get(id(outcome.statement), ()))
+            if outcome.is_gone and loads:
+                result.append((*self._module.span(outcome.statement), f"import {loads}"))
+                continue
+            if loads:
+                result.append(insertion_after(self._module, outcome.statement, f"import {loads}"))
             if outcome.is_gone:
                 block = block_of(self._module, outcome.statement)
                 others = [item for item in block if any(item is gone for gone in removed)]
@@ -241,8 +252,17 @@ class _Changes:
         start = module.span(statement)[0]
         if _KEEP.search(module.source, start, line_end(module, statement)):
             return itself
-        if isinstance(statement, ast.ImportFrom) and self._is_loaded_for_others(statement, alias, scope):
-            return itself
+        loaded = _loaded(statement, alias)
+        readers = self._spelled_out(loaded, statement, alias) if loaded else frozenset()
+        if loaded and readers:
+            if (
+                readers != {"jax"}
+                or self._is_needed(bound, scope)
+                or not isinstance(module.parent(statement), ast.Module)
+            ):
+                return itself
+            self._loads.setdefault(id(statement), []).append(loaded)
+            return None
         chain = alias.name if isinstance(statement, ast.Import) and not alias.asname and "." in alias.name else None
         if chain is None:
             return itself if self._is_needed(bound, scope) else None
@@ -258,18 +278,23 @@ class _Changes:
             return None
         return bound, None
 
-    def _is_loaded_for_others(self, statement: ast.ImportFrom, alias: ast.alias, scope: Scope) -> bool:
-        """Whether ``jax.experimental.pjit`` is spelled out where only ``from jax.experimental import pjit`` loads that module."""
-        base = statement.module or ""
-        chain = base if base.endswith(f".{alias.name}") else f"{base}.{alias.name}"
-        if statement.level or not chain.startswith("jax.experimental."):
-            return False
-        for imported in self._module.imports:
+    def _spelled_out(self, chain: str, statement: ImportStatement, alias: ast.alias) -> frozenset[str]:
+        """What ``jax.experimental.pjit`` begins with (``jax``) where it is spelled out and only this import loads that module."""
+        module = self._module
+        for imported in module.imports:
             if imported.alias is not alias and f"{imported.dotted}.".startswith(f"{chain}."):
                 if not {id(imported.alias)} & (self._plan.drops.keys() | self._plan.moves.keys()):
-                    return False
-        known = scope.lookup("jax")
-        return known is not None and self._is_read(chain, known[0])
+                    return frozenset()
+        found: set[str] = set()
+        for node in module.nodes(ast.Attribute):
+            if node.attr == chain.rpartition(".")[2] and module.resolve(node) == {chain}:
+                root = module_of(node)
+                offset = module.offset(node.lineno, node.col_offset)
+                if root is None or root == bound_by(statement, alias):
+                    continue
+                if not any(start <= offset < end for start, end, _ in self._edited):
+                    found.add(root)
+        return frozenset(found)
 
     def _is_needed(self, bound: str, scope: Scope) -> bool:
         module = self._module
@@ -317,6 +342,15 @@ class _Changes:
                 return False
             child = ancestor
         return False
+
+
+def _loaded(statement: ImportStatement, alias: ast.alias) -> str | None:
+    """The module of ``jax.experimental`` that ``from jax.experimental import pjit`` loads, which ``import jax`` does not."""
+    base = statement.module if isinstance(statement, ast.ImportFrom) and not statement.level else None
+    if not base:
+        return None
+    chain = base if base.endswith(f".{alias.name}") else f"{base}.{alias.name}"
+    return chain if chain.startswith("jax.experimental.") else None
 
 
 def _rebound(alias: ast.alias, name: str) -> Imported:

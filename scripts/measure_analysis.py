@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from shardfix.semantics.interpreter import MapRun, core
+from shardfix.semantics.interpreter import Interpreter, MapRun
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.project import Project
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -144,26 +144,19 @@ class Reasons:
         self.examples: dict[str, str] = {}
 
     def install(self) -> None:
-        original = core.Interpreter.call
+        original = Interpreter.call
 
-        def call(
-            interpreter: core.Interpreter,
-            function: Value,
-            arguments: Any,
-            keywords: Any,
-            environment: Any,
-            node: ast.expr,
-            **options: Any,
-        ) -> Value:
-            result = original(interpreter, function, arguments, keywords, environment, node, **options)
+        def call(interpreter: Interpreter, function: Value, call: Invocation) -> Value:
+            result = original(interpreter, function, call)
             inside = interpreter.checked is not None
-            if inside and is_unknown(result) and not any(map(is_unknown, (*arguments, *keywords.values()))):
-                name = self.name(function, node)
+            if inside and is_unknown(result) and not any(map(is_unknown, (*call.arguments, *call.keywords.values()))):
+                name = self.name(function, call.node)
+                where = f"{call.environment.module.path}:{call.node.lineno}"
                 self.found[name] += 1
-                self.examples.setdefault(name, f"{environment.module.path}:{node.lineno}: {ast.unparse(node)[:90]}")
+                self.examples.setdefault(name, f"{where}: {ast.unparse(call.node)[:90]}")
             return result
 
-        core.Interpreter.call = call  # type: ignore[method-assign]
+        Interpreter.call = call  # type: ignore[method-assign]
 
     @staticmethod
     def name(function: Value, node: ast.expr) -> str:

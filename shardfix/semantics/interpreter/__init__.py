@@ -1,7 +1,9 @@
-"""The abstract interpreter, a reader's path: ``core`` runs code, ``trace`` is what it leaves behind, ``jax_calls`` and its
-sister modules know what calls outside the project give, ``maps`` runs mapped functions on their blocks."""
+"""The abstract interpreter, a reader's path: ``core`` runs code, with ``expressions`` and ``statements`` for each kind of it;
+``trace`` is what a run leaves behind, ``jax_calls`` and its sister modules know what calls outside the project give, ``maps``
+runs mapped functions on their blocks."""
 
-from shardfix.semantics.interpreter.core import Interpreter, static_environment, value_of
+from shardfix.semantics.interpreter.bindings import static_environment
+from shardfix.semantics.interpreter.core import Interpreter, value_of
 from shardfix.semantics.interpreter.trace import Carry, Environment, Evaluation, FunctionRun, MapRun, ReturnFact, Trace
 
 __all__ = [

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.names import LIKE
 from shardfix.semantics.interpreter.repeats import OUTSIDE
-from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Carry
 from shardfix.semantics.interpreter.trees import array_leaf, arrays, first_slices, loosened, same_types, stacked
 from shardfix.semantics.values import (
@@ -32,7 +32,7 @@ ROUNDS = 6
 """Steps after which a carry whose varying axes still grow is taken to vary over any."""
 
 
-def _scan(call: SpecialCall) -> Value:
+def _scan(call: Invocation) -> Value:
     function, init, xs = call.get("f", 0), call.get("init", 1), call.get("xs", 2)
     if function is None or init is None:
         return UNKNOWN
@@ -41,7 +41,7 @@ def _scan(call: SpecialCall) -> Value:
     return Sequence((carry, stacked(outputs)))
 
 
-def _settled(call: SpecialCall, carry: Value, step: Callable[[Value], tuple[Value, Value]]) -> tuple[Value, Value]:
+def _settled(call: Invocation, carry: Value, step: Callable[[Value], tuple[Value, Value]]) -> tuple[Value, Value]:
     """A carry that holds before and after every step, and what else the step then gives.
 
     JAX demands that a step leaves the types of its carry as they are, so that ranks are settled from the start;
@@ -58,7 +58,7 @@ def _settled(call: SpecialCall, carry: Value, step: Callable[[Value], tuple[Valu
     return carry, step(carry)[1]
 
 
-def _note_disagreement(call: SpecialCall, before: Value, after: Value, path: tuple[str | int, ...] = ()) -> None:
+def _note_disagreement(call: Invocation, before: Value, after: Value, path: tuple[str | int, ...] = ()) -> None:
     """Note where ``after`` certainly varies over a mesh axis that ``before`` certainly does not, inside a checked map."""
     if call.interpreter.checked is not True or not isinstance(call.node, ast.Call):
         return
@@ -86,7 +86,7 @@ def pair(value: Value) -> tuple[Value, Value]:
     return UNKNOWN, UNKNOWN
 
 
-def _fori_loop(call: SpecialCall) -> Value:
+def _fori_loop(call: Invocation) -> Value:
     body, init = call.get("body_fun", 2), call.get("init_val", 3)
     if body is None or init is None:
         return UNKNOWN
@@ -98,7 +98,7 @@ def _fori_loop(call: SpecialCall) -> Value:
     return _over(carry, index)
 
 
-def _while_loop(call: SpecialCall) -> Value:
+def _while_loop(call: Invocation) -> Value:
     condition, body, init = call.get("cond_fun", 0), call.get("body_fun", 1), call.get("init_val", 2)
     if condition is None or body is None or init is None:
         return UNKNOWN
@@ -132,7 +132,7 @@ def _over(value: Value, decision: Value | None) -> Value:
     return map_leaves(widen, value)
 
 
-def _barrier(call: SpecialCall) -> Value:
+def _barrier(call: Invocation) -> Value:
     """Its operand; before JAX 0.11 each leaf varies over what any of them does."""
     operand = call.get("operand", 0)
     if operand is None:
@@ -147,7 +147,7 @@ def _barrier(call: SpecialCall) -> Value:
     return _over(map_leaves(collect, operand), Array(varying=together))
 
 
-def _cond(call: SpecialCall) -> Value:
+def _cond(call: Invocation) -> Value:
     predicate, on_true, on_false = call.get("pred", 0), call.get("true_fun", 1), call.get("false_fun", 2)
     if on_true is None or on_false is None or not call.exact:
         return UNKNOWN
@@ -157,7 +157,7 @@ def _cond(call: SpecialCall) -> Value:
     return _over(_branches(call, (on_true, on_false), operands), predicate)
 
 
-def _switch(call: SpecialCall) -> Value:
+def _switch(call: Invocation) -> Value:
     branches = call.get("branches", 1)
     if not isinstance(branches, Sequence) or not branches.items or not call.exact:
         return UNKNOWN
@@ -167,7 +167,7 @@ def _switch(call: SpecialCall) -> Value:
     return _over(_branches(call, branches.items, operands), call.get("index", 0))
 
 
-def _branches(call: SpecialCall, branches: tuple[Value, ...], operands: tuple[Value, ...]) -> Value:
+def _branches(call: Invocation, branches: tuple[Value, ...], operands: tuple[Value, ...]) -> Value:
     """What either of several functions gives, all of which give the same types."""
     results = [arrays(call.apply(branch, *operands)) for branch in branches]
     result = results[0]
@@ -178,12 +178,12 @@ def _branches(call: SpecialCall, branches: tuple[Value, ...], operands: tuple[Va
     return result
 
 
-def _lax_map(call: SpecialCall) -> Value:
+def _lax_map(call: Invocation) -> Value:
     function, xs = call.get("f", 0), call.get("xs", 1)
     return stacked(call.apply(function, first_slices(xs))) if function is not None and xs is not None else UNKNOWN
 
 
-def _associative_scan(call: SpecialCall) -> Value:
+def _associative_scan(call: Invocation) -> Value:
     function, elements = call.get("fn", 0), arrays(call.get("elems", 1) or UNKNOWN)
     if function is None:
         return UNKNOWN
@@ -191,7 +191,7 @@ def _associative_scan(call: SpecialCall) -> Value:
     return result
 
 
-def _jvp(call: SpecialCall) -> Value:
+def _jvp(call: Invocation) -> Value:
     function, primals = call.get("fun", 0), call.get("primals", 1)
     if function is None or not isinstance(primals, Sequence) or primals.items is None or "has_aux" in call.keywords:
         return UNKNOWN
@@ -199,7 +199,7 @@ def _jvp(call: SpecialCall) -> Value:
     return Sequence((value, map_leaves(loosened, value)))
 
 
-def _vjp(call: SpecialCall) -> Value:
+def _vjp(call: Invocation) -> Value:
     if not call.arguments or "has_aux" in call.keywords or not call.exact:
         return UNKNOWN
     function, *primals = call.arguments
@@ -209,7 +209,7 @@ def _vjp(call: SpecialCall) -> Value:
     return Sequence((value, Transformed(LIKE, function, (map_leaves(loosened, like),))))
 
 
-HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.lax.optimization_barrier": _barrier,
     "jax.lax.scan": _scan,
     "jax.lax.while_loop": _while_loop,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter import control_flow, python_calls, shapes, shardings, trees
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.maps import evaluate_map
 from shardfix.semantics.interpreter.names import MAPS, SAME_VALUE, TRANSFORMS, canonical
 from shardfix.semantics.interpreter.records import record_fields
-from shardfix.semantics.interpreter.special import SpecialCall
-from shardfix.semantics.interpreter.trace import Environment
 from shardfix.semantics.interpreter.trees import array_leaf, leaf_of
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -34,11 +31,7 @@ from shardfix.semantics.values import (
     map_leaves,
 )
 
-if TYPE_CHECKING:
-    from shardfix.semantics.interpreter.core import Interpreter
-
-
-_HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+_HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     **shardings.HANDLERS,
     **trees.HANDLERS,
     **shapes.HANDLERS,
@@ -47,47 +40,31 @@ _HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
 }
 
 
-def call(
-    interpreter: Interpreter,
-    dotted: str,
-    arguments: tuple[Value, ...],
-    keywords: Mapping[str, Value],
-    environment: Environment,
-    node: ast.expr,
-    exact: bool,
-    missing: Value = UNKNOWN,
-) -> Value:
+def call(dotted: str, call: Invocation) -> Value:
     """The result of a call of something outside the project."""
     name = canonical(dotted)
     if name in MAPS:
-        return evaluate_map(interpreter, name, arguments, keywords, environment, node, exact)
+        return evaluate_map(name, call)
     if name in TRANSFORMS:
-        function = arguments[0] if arguments else keywords.get("fun", keywords.get("f"))
+        function = call.arguments[0] if call.arguments else call.keywords.get("fun", call.keywords.get("f"))
+        if not call.exact:
+            return UNKNOWN
         if function is None:
-            return Partial(JaxObject(dotted), (), tuple(keywords.items())) if exact else UNKNOWN
-        return Transformed(name, function, arguments[1:], tuple(keywords.items())) if exact else UNKNOWN
-    if name in SAME_VALUE and arguments:
-        return map_leaves(lambda leaf: array_leaf(leaf), arguments[0])
+            return Partial(JaxObject(dotted), (), tuple(call.keywords.items()))
+        return Transformed(name, function, call.arguments[1:], tuple(call.keywords.items()))
+    if name in SAME_VALUE and call.arguments:
+        return map_leaves(array_leaf, call.arguments[0])
     handler = _HANDLERS.get(name)
     if handler is not None:
-        return handler(SpecialCall(interpreter, name, arguments, keywords, environment, node, exact))
-    plain = [leaf_of(argument) for argument in arguments]
-    if not exact and missing != UNKNOWN:
-        plain = plain or [leaf_of(missing)]
-    options = {key: leaf_of(value) for key, value in keywords.items()}
-    return rank_rules.call(dotted, plain, options, exact_arguments=exact) or UNKNOWN
+        return handler(replace(call, name=name))
+    plain = [leaf_of(argument) for argument in call.arguments]
+    if not call.exact and call.given.missing != UNKNOWN:
+        plain = plain or [leaf_of(call.given.missing)]
+    options = {key: leaf_of(value) for key, value in call.keywords.items()}
+    return rank_rules.call(dotted, plain, options, exact_arguments=call.exact) or UNKNOWN
 
 
-def value_method(
-    interpreter: Interpreter,
-    owner: Value,
-    name: str,
-    arguments: tuple[Value, ...],
-    keywords: Mapping[str, Value],
-    environment: Environment,
-    node: ast.expr,
-    exact: bool,
-) -> Value | None:
+def value_method(owner: Value, name: str, call: Invocation) -> Value | None:
     """Methods of values other than arrays; None where the array rules decide."""
     match owner, name:
         case Dict(), "items":
@@ -105,11 +82,11 @@ def value_method(
                 if owner.complete
                 else Sequence(None, "list")
             )
-        case Dict(), "get" if arguments and isinstance(arguments[0], Text):
-            known = owner.get(arguments[0].value)
+        case Dict(), "get" if call.arguments and isinstance(call.arguments[0], Text):
+            known = owner.get(call.arguments[0].value)
             return known if known is not None else UNKNOWN
-        case Instance(), "_replace" if exact and not arguments:
-            return replace(owner, attributes=tuple((dict(owner.attributes) | dict(keywords)).items()))
+        case Instance(), "_replace" if call.exact and not call.arguments:
+            return replace(owner, attributes=tuple((dict(owner.attributes) | dict(call.keywords)).items()))
         case Instance(), "_asdict":
             fields = record_fields(owner.cls) or []
             return Dict(tuple((field.name, owner.get(field.name) or UNKNOWN) for field in fields))

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.interpreter.invocation import Arguments, Invocation
 from shardfix.semantics.interpreter.names import SAME_CALL
 from shardfix.semantics.interpreter.repeats import OUTSIDE
 from shardfix.semantics.interpreter.shardings import axis_names
-from shardfix.semantics.interpreter.trace import Environment, FunctionRun, Later, MapRun
+from shardfix.semantics.interpreter.trace import FunctionRun, Later, MapRun
 from shardfix.semantics.interpreter.trees import arrays, leaf_of
 from shardfix.semantics.values import (
     OUTER,
@@ -40,32 +41,21 @@ from shardfix.semantics.values import (
 )
 
 if TYPE_CHECKING:
-    from shardfix.semantics.interpreter.core import Interpreter
     from shardfix.semantics.module import Module
 
 
-def evaluate_map(
-    interpreter: Interpreter,
-    name: str,
-    arguments: tuple[Value, ...],
-    keywords: Mapping[str, Value],
-    environment: Environment,
-    node: ast.expr,
-    exact: bool,
-) -> Value:
-    options = dict(keywords)
-    function = arguments[0] if arguments else options.pop("f", None)
+def evaluate_map(name: str, call: Invocation) -> Value:
+    """The result of a call of shard_map or smap, whose function is run here on blocks of arguments yet unknown."""
+    options = dict(call.keywords)
+    function = call.arguments[0] if call.arguments else options.pop("f", None)
     if name == "jax.experimental.shard_map.shard_map":
-        for key, value in zip(("mesh", "in_specs", "out_specs", "check_rep", "auto"), arguments[1:], strict=False):
+        for key, value in zip(("mesh", "in_specs", "out_specs", "check_rep", "auto"), call.arguments[1:], strict=False):
             options.setdefault(key, value)
     if function is None:
-        return Partial(JaxObject(name), (), tuple(options.items())) if exact else UNKNOWN
-    where = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
-    if not isinstance(node, ast.Call):
-        ast.copy_location(where, node)
-    site = map_site(name, options, environment.module, where, exact)
-    mapped = Mapped(site, function)
-    run_mapped(interpreter, mapped, None, environment, node, None)
+        return Partial(JaxObject(name), (), tuple(options.items())) if call.exact else UNKNOWN
+    where = call.node if isinstance(call.node, ast.Call) else ast.copy_location(ast.Call(call.node, [], []), call.node)
+    mapped = Mapped(map_site(name, options, call.environment.module, where, call.exact), function)
+    run_mapped(mapped, None, call)
     return mapped
 
 
@@ -146,87 +136,65 @@ def block(spec: Value, argument: Value, around: frozenset[str] = frozenset()) ->
     return Tree(Array(Rank(length), Varying(axes, axes | around) if axes is not None else UNKNOWN_VARYING))
 
 
-def run_mapped(
-    interpreter: Interpreter,
-    mapped: Mapped,
-    arguments: tuple[Value, ...] | None,
-    environment: Environment,
-    node: ast.expr,
-    call_node: ast.Call | None,
-    exact: bool = True,
-) -> Value:
-    """Run a mapped function on its blocks and note the run; gives the outputs as they leave the function."""
+def run_mapped(mapped: Mapped, given: Arguments | None, call: Invocation) -> Value:
+    """Run a mapped function on its blocks and note the run; gives the outputs as they leave the function.
+
+    ``given`` is None at the map itself, when the arguments of its calls are not known yet.
+    """
     site = mapped.site
-    specs = site.in_specs
-    around = frozenset() if site.whole else frozenset({OUTER})
-    missing: Value = UNKNOWN
-    blocks: tuple[Value, ...]
-    if arguments is None or not exact:
-        exact = isinstance(specs, Sequence) and specs.items is not None
-        if isinstance(specs, Sequence) and specs.items is not None:
-            blocks = tuple(block(spec, UNKNOWN, around) for spec in specs.items)
-        else:
-            blocks, missing = (), block(specs, UNKNOWN, around)
-    elif isinstance(specs, Sequence) and specs.items is not None and len(specs.items) == len(arguments):
-        blocks = tuple(block(*pair, around) for pair in zip(specs.items, arguments, strict=True))
-    else:
-        spec = UNKNOWN if isinstance(specs, Sequence) else specs
-        blocks = tuple(block(spec, argument, around) for argument in arguments)
+    interpreter = call.interpreter
     outer = interpreter.checked, interpreter.operands, interpreter.later
     operands: dict[ast.Call, Value] = {}
     interpreter.checked, interpreter.operands = site.checked, operands
-    if arguments is None:
-        interpreter.later = Later.than(site, mapped.function, environment)
+    if given is None:
+        interpreter.later = Later.than(site, mapped.function, call.environment)
     try:
-        result, run = _run_unwrapped(interpreter, mapped.function, blocks, environment, node, exact, missing)
+        result, run = _run_unwrapped(mapped.function, call.passing(_blocks(site, given)))
     finally:
         interpreter.checked, interpreter.operands, interpreter.later = outer
     interpreter.reach = OUTSIDE
-    interpreter.trace.maps.append(MapRun(site, mapped.function, arguments, call_node, result, run, operands))
+    arguments = None if given is None else given.positional
+    where = call.node if given is not None and isinstance(call.node, ast.Call) else None
+    interpreter.trace.maps.append(MapRun(site, mapped.function, arguments, where, result, run, operands))
     return result
 
 
-def _run_unwrapped(
-    interpreter: Interpreter,
-    function: Value,
-    blocks: tuple[Value, ...],
-    environment: Environment,
-    node: ast.expr,
-    exact: bool,
-    missing: Value,
-) -> tuple[Value, FunctionRun | None]:
+def _blocks(site: MapSite, given: Arguments | None) -> Arguments:
+    """The blocks of the arguments, as the mapped function sees them."""
+    specs = site.in_specs
+    around = frozenset() if site.whole else frozenset({OUTER})
+    known = specs.items if isinstance(specs, Sequence) else None
+    if given is None or not given.exact:
+        if known is None:
+            return Arguments(exact=False, missing=block(specs, UNKNOWN, around))
+        return Arguments(tuple(block(spec, UNKNOWN, around) for spec in known))
+    if known is not None and len(known) == len(given.positional):
+        return Arguments(tuple(block(*pair, around) for pair in zip(known, given.positional, strict=True)))
+    spec = UNKNOWN if isinstance(specs, Sequence) else specs
+    return Arguments(tuple(block(spec, argument, around) for argument in given.positional))
+
+
+def _run_unwrapped(function: Value, call: Invocation) -> tuple[Value, FunctionRun | None]:
     """Run ``function``, and say which function of the project it is, seen through partial, jit and their like."""
-    keywords: dict[str, Value] = {}
     traced = False
     while True:
         match function:
             case Function():
-                run = interpreter.run(function, blocks, keywords, exact=exact, missing=missing, mapped=True)
+                run = call.interpreter.run(function, call.given, mapped=True)
                 return (arrays(run.result) if traced else run.result), run
             case Partial():
-                blocks = function.arguments + blocks
-                keywords = {**dict(function.keywords), **keywords}
+                call = call.passing(call.given.after(function))
                 function = function.function
             case Transformed(transform=transform) if transform in SAME_CALL and transform != "jax.custom_gradient":
                 traced = True
                 function = function.function
             case _:
-                return interpreter.call(
-                    function, blocks, keywords, environment, node, exact=exact, missing=missing
-                ), None
+                return call.interpreter.call(function, call), None
 
 
-def call_mapped(
-    interpreter: Interpreter,
-    mapped: Mapped,
-    arguments: tuple[Value, ...],
-    environment: Environment,
-    node: ast.expr,
-    exact: bool,
-) -> Value:
+def call_mapped(mapped: Mapped, call: Invocation) -> Value:
     """The result of calling a mapped function: its outputs put together again, which changes no rank."""
-    call_node = node if isinstance(node, ast.Call) else None
-    result = run_mapped(interpreter, mapped, arguments, environment, node, call_node, exact)
+    result = run_mapped(mapped, call.given, call)
     return map_leaves(lambda leaf: _gathered(leaf, mapped.site.axis_names), arrays(result))
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter.aliases import of_its_kind
+from shardfix.semantics.interpreter.attributes import attribute_of
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.mutation import with_attribute, with_item
-from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -32,13 +33,13 @@ from shardfix.semantics.values import (
 )
 
 
-def _partial(call: SpecialCall) -> Value:
+def _partial(call: Invocation) -> Value:
     if not call.arguments or not call.exact:
         return UNKNOWN
     return Partial(call.arguments[0], call.arguments[1:], tuple(call.keywords.items()))
 
 
-def _len(call: SpecialCall) -> Value:
+def _len(call: Invocation) -> Value:
     match call.arguments[:1]:
         case (Sequence(items=tuple() as items),):
             return Constant(len(items))
@@ -49,7 +50,7 @@ def _len(call: SpecialCall) -> Value:
     return Number()
 
 
-def _tuple_or_list(call: SpecialCall) -> Value:
+def _tuple_or_list(call: Invocation) -> Value:
     kind = call.name.rpartition(".")[2]
     if not call.arguments:
         return Sequence((), kind)
@@ -69,7 +70,7 @@ def _tuple_or_list(call: SpecialCall) -> Value:
     return Sequence(None, kind)
 
 
-def _sorted(call: SpecialCall) -> Value:
+def _sorted(call: Invocation) -> Value:
     source = call.arguments[0] if call.arguments else UNKNOWN
     if isinstance(source, Sequence) and source.items is not None and not call.keywords:
         names = [item.value for item in source.items if isinstance(item, Text) and item.value is not None]
@@ -78,14 +79,14 @@ def _sorted(call: SpecialCall) -> Value:
     return Sequence(None, "list", iterated(source))
 
 
-def _reversed(call: SpecialCall) -> Value:
+def _reversed(call: Invocation) -> Value:
     source = call.arguments[0] if call.arguments else UNKNOWN
     if isinstance(source, Sequence) and source.items is not None:
         return Sequence(source.items[::-1], "list")
     return Sequence(None, "list", iterated(source))
 
 
-def _reduce(call: SpecialCall) -> Value:
+def _reduce(call: Invocation) -> Value:
     """``functools.reduce`` over a known sequence."""
     if len(call.arguments) not in (2, 3) or not call.exact:
         return UNKNOWN
@@ -98,7 +99,7 @@ def _reduce(call: SpecialCall) -> Value:
     return first
 
 
-def _set_attribute(call: SpecialCall) -> Value:
+def _set_attribute(call: Invocation) -> Value:
     """``setattr``, ``object.__setattr__`` and ``delattr``."""
     match call.arguments:
         case (Instance() as owner, Text(value=str() as name), value) if "object" in call.name:
@@ -108,30 +109,30 @@ def _set_attribute(call: SpecialCall) -> Value:
     return Constant(None)
 
 
-def _get_attribute(call: SpecialCall) -> Value:
+def _get_attribute(call: Invocation) -> Value:
     match call.arguments:
         case (owner, Text(value=str() as name)):
-            return call.interpreter.attribute(owner, name, call.environment)
+            return attribute_of(call.interpreter, owner, name, call.environment)
         case (owner, Text(value=str() as name), default):
-            return join(call.interpreter.attribute(owner, name, call.environment), default)
+            return join(attribute_of(call.interpreter, owner, name, call.environment), default)
     return UNKNOWN
 
 
-def _variables(call: SpecialCall) -> Value:
+def _variables(call: Invocation) -> Value:
     """``vars``: what is changed in it is changed in the object."""
     _set_attribute(call)
     return UNKNOWN
 
 
-def _slice(call: SpecialCall) -> Value:
+def _slice(call: Invocation) -> Value:
     return Constant(slice(None)) if call.arguments else UNKNOWN
 
 
-def _wraps(call: SpecialCall) -> Value:
+def _wraps(call: Invocation) -> Value:
     return JaxObject("functools.wraps()")
 
 
-def _first_argument(call: SpecialCall) -> Value:
+def _first_argument(call: Invocation) -> Value:
     return call.arguments[0] if call.arguments else UNKNOWN
 
 
@@ -141,7 +142,7 @@ def _from_entry(entry: Any) -> Value:
     return Constant(None) if entry is None else Text(entry)
 
 
-def _dict(call: SpecialCall) -> Value:
+def _dict(call: Invocation) -> Value:
     items: dict[Any, Value] = {}
     complete = call.exact
     if call.arguments:
@@ -166,7 +167,7 @@ def _is_pair(value: Value) -> bool:
     return isinstance(value, Sequence) and value.items is not None and len(value.items) == 2 and value.kind != "set"
 
 
-def _range(call: SpecialCall) -> Value:
+def _range(call: Invocation) -> Value:
     bounds = [argument.value for argument in call.arguments if isinstance(argument, Constant)]
     if len(bounds) == len(call.arguments) and all(isinstance(bound, int) for bound in bounds) and 1 <= len(bounds) <= 3:
         try:
@@ -178,7 +179,7 @@ def _range(call: SpecialCall) -> Value:
     return Sequence(None, "range", Number())
 
 
-def _zip(call: SpecialCall) -> Value:
+def _zip(call: Invocation) -> Value:
     known = [argument.items if isinstance(argument, Sequence) else None for argument in call.arguments]
     lists = [items for items in known if items is not None]
     if lists and len(lists) == len(known) and len({len(items) for items in lists}) == 1:
@@ -186,7 +187,7 @@ def _zip(call: SpecialCall) -> Value:
     return Sequence(None, "list", Sequence(tuple(map(iterated, call.arguments))))
 
 
-def _enumerate(call: SpecialCall) -> Value:
+def _enumerate(call: Invocation) -> Value:
     if not call.arguments:
         return UNKNOWN
     match call.arguments[0]:
@@ -195,7 +196,7 @@ def _enumerate(call: SpecialCall) -> Value:
     return Sequence(None, "list", Sequence((Number(), iterated(call.arguments[0]))))
 
 
-def _builtin_map(call: SpecialCall) -> Value:
+def _builtin_map(call: Invocation) -> Value:
     if len(call.arguments) != 2:
         return Sequence(None, "list")
     function, source = call.arguments
@@ -207,7 +208,7 @@ def _builtin_map(call: SpecialCall) -> Value:
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "abs": abs}
 
 
-def _number(call: SpecialCall) -> Value:
+def _number(call: Invocation) -> Value:
     name = call.name.rpartition(".")[2]
     match call.arguments:
         case (Constant(value=int() | float() | bool() as known),) if len(call.arguments) == 1 and not call.keywords:
@@ -220,7 +221,7 @@ def _number(call: SpecialCall) -> Value:
     return Number()
 
 
-def _sum(call: SpecialCall) -> Value:
+def _sum(call: Invocation) -> Value:
     if not call.arguments:
         return UNKNOWN
     source = call.arguments[0]
@@ -244,38 +245,38 @@ def _sum(call: SpecialCall) -> Value:
     return UNKNOWN
 
 
-def _extreme(call: SpecialCall) -> Value:
+def _extreme(call: Invocation) -> Value:
     return Number() if call.arguments and all(map(is_number, call.arguments)) else UNKNOWN
 
 
-def _isinstance(call: SpecialCall) -> Value:
+def _isinstance(call: Invocation) -> Value:
     return Number()
 
 
-def _text(call: SpecialCall) -> Value:
+def _text(call: Invocation) -> Value:
     return Text()
 
 
-def _nothing(call: SpecialCall) -> Value:
+def _nothing(call: Invocation) -> Value:
     return Constant(None)
 
 
-def _count(call: SpecialCall) -> Value:
+def _count(call: Invocation) -> Value:
     return Number()
 
 
-def _devices(call: SpecialCall) -> Value:
+def _devices(call: Invocation) -> Value:
     return Sequence(None, "list")
 
 
-def _replace(call: SpecialCall) -> Value:
+def _replace(call: Invocation) -> Value:
     if call.arguments and isinstance(call.arguments[0], Instance):
         known = dict(call.arguments[0].attributes) | dict(call.keywords)
         return replace(call.arguments[0], attributes=tuple(known.items()))
     return UNKNOWN
 
 
-HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.device_count": _count,
     "jax.local_device_count": _count,
     "jax.process_index": _count,

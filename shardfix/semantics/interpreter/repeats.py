@@ -7,10 +7,11 @@ that make a list make two lists.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from shardfix.semantics.interpreter.aliases import inner_values
+from shardfix.semantics.interpreter.invocation import Arguments
 from shardfix.semantics.values import (
     Array,
     Class,
@@ -63,22 +64,19 @@ class Repeats:
         self._known[key] = (result, cost), alive
 
 
-def run_key(
-    function: Function, arguments: Iterable[Value], keywords: Mapping[str, Value], *more: Hashable
-) -> Hashable | None:
+def run_key(function: Function, given: Arguments, *more: Hashable) -> Hashable | None:
     """What decides how a run goes; None where that is more than its arguments: variables that may change meanwhile."""
     around = function.environment
     if around is not None and not (around.kept and around.parent is None):
         return None
     if function.defaults:
         return None
-    parts: list[Hashable] = [function.node, *more]
-    for value in (function.bound_self, *arguments, *keywords.values()):
+    parts: list[Hashable] = [function.node, given.exact, len(given.positional), tuple(given.keywords), *more]
+    for value in (function.bound_self, given.missing, *given.positional, *given.keywords.values()):
         part = None if value is None else value_key(value)
         if part is None and value is not None:
             return None
         parts.append(part)
-    parts.append(tuple(keywords))
     return tuple(parts)
 
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.names import canonical
-from shardfix.semantics.interpreter.special import SpecialCall
 from shardfix.semantics.interpreter.trace import Environment
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -43,7 +43,7 @@ def spec_entry(value: Value) -> Any:
     return ...
 
 
-def _partition_spec(call: SpecialCall) -> Value:
+def _partition_spec(call: Invocation) -> Value:
     special = not {"unreduced", "reduced"}.isdisjoint(call.keywords)
     if not call.exact:
         return Spec(None, special)
@@ -94,7 +94,7 @@ def _axis_types(value: Value | None) -> tuple[str, ...] | None:
     return tuple(names) or None
 
 
-def _mesh(call: SpecialCall) -> Value:
+def _mesh(call: Invocation) -> Value:
     names = call.get("axis_names", 1)
     if names is None and call.name.endswith("AbstractMesh"):
         return Mesh(abstract=True)  # the pairs form of JAX before 0.5.3
@@ -113,7 +113,7 @@ def _mesh(call: SpecialCall) -> Value:
     return Mesh(axes, sizes, known, False, call.name.endswith("AbstractMesh"))
 
 
-def _named_sharding(call: SpecialCall) -> Value:
+def _named_sharding(call: Invocation) -> Value:
     return Sharding(call.get("mesh", 0) or UNKNOWN, call.get("spec", 1) or UNKNOWN)
 
 
@@ -125,7 +125,7 @@ def entered_context(value: Value) -> Value:
     return UNKNOWN
 
 
-def _set_mesh(call: SpecialCall) -> Value:
+def _set_mesh(call: Invocation) -> Value:
     mesh = call.get("mesh", 0)
     return mesh if isinstance(mesh, Mesh) else UNKNOWN
 
@@ -153,7 +153,7 @@ def known_attribute(owner: Value, name: str) -> Value | None:
     return None
 
 
-def from_annotation(interpreter: Interpreter, annotation: ast.expr | None, environment: Environment) -> Value:
+def from_annotation(annotation: ast.expr | None, environment: Environment) -> Value:
     """What the annotation of a parameter says of its value."""
     if annotation is None:
         return UNKNOWN
@@ -182,12 +182,12 @@ def field_default(interpreter: Interpreter, default: ast.expr, environment: Envi
                 return interpreter.evaluate(keyword.value, environment)
             if keyword.arg == "default_factory":
                 factory = interpreter.evaluate(keyword.value, environment)
-                return interpreter.call(factory, (), {}, environment, default, exact=True)
+                return interpreter.apply(factory, environment, default)
         return UNKNOWN
     return interpreter.evaluate(default, environment)
 
 
-HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.sharding.PartitionSpec": _partition_spec,
     "jax.sharding.Mesh": _mesh,
     "jax.make_mesh": _mesh,

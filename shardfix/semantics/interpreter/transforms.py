@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter import names
 from shardfix.semantics.interpreter.control_flow import pair
-from shardfix.semantics.interpreter.trace import Environment
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.trees import arrays, first_slices, leaf_of, stacked
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -28,41 +26,31 @@ from shardfix.semantics.values import (
     map_leaves,
 )
 
-if TYPE_CHECKING:
-    from shardfix.semantics.interpreter.core import Interpreter
 
-
-def call_transformed(
-    interpreter: Interpreter,
-    function: Transformed,
-    arguments: tuple[Value, ...],
-    keywords: Mapping[str, Value],
-    environment: Environment,
-    node: ast.expr,
-    exact: bool,
-    missing: Value = UNKNOWN,
-) -> Value:
+def call_transformed(function: Transformed, call: Invocation) -> Value:
     """The result of calling a transformed function."""
     options = dict(function.keywords)
-    named = keywords
+    named = call.keywords
     if function.transform == "jax.vmap":
-        named = {name: first_slices(value) for name, value in keywords.items()}  # along the first axis, always
+        named = {name: first_slices(value) for name, value in call.keywords.items()}  # along the first axis, always
 
     def inner(*given: Value) -> Value:
-        return interpreter.call(function.function, given, named, environment, node, exact=exact, missing=missing)
+        return call.interpreter.call(
+            function.function, call.passing(replace(call.given, positional=given, keywords=named))
+        )
 
     match function.transform:
         case "jax.vmap":
-            return _vmap(function, options, arguments, inner)
+            return _vmap(function, options, call.arguments, inner)
         case "jax.grad" | "jax.value_and_grad":
-            return _gradient(interpreter, function, options, arguments, keywords, inner, exact)
+            return _gradient(function, options, call, inner)
         case "jax.jacfwd" | "jax.jacrev" | "jax.jacobian" | "jax.hessian":
-            return _jacobian(function, options, arguments, inner)
+            return _jacobian(function, options, call.arguments, inner)
         case names.LIKE:
             return function.arguments[0]
         case "jax.custom_gradient":
             return UNKNOWN
-    return arrays(inner(*arguments))
+    return arrays(inner(*call.arguments))
 
 
 def _vmap(
@@ -155,14 +143,9 @@ def _batched(value: Value, axis: Value) -> Value:
 
 
 def _gradient(
-    interpreter: Interpreter,
-    function: Transformed,
-    options: Mapping[str, Value],
-    arguments: tuple[Value, ...],
-    keywords: Mapping[str, Value],
-    inner: Callable[..., Value],
-    exact: bool,
+    function: Transformed, options: Mapping[str, Value], call: Invocation, inner: Callable[..., Value]
 ) -> Value:
+    arguments = call.arguments
     result = inner(*arguments)
     argnums = options.get("argnums") or (function.arguments[0] if function.arguments else Constant(0))
     has_aux = options.get("has_aux") or (function.arguments[1] if len(function.arguments) > 1 else Constant(False))
@@ -181,7 +164,7 @@ def _gradient(
             if not isinstance(leaf, Array) and not is_number(leaf):
                 return UNKNOWN
             array = as_array(leaf)
-            if interpreter.checked is True:
+            if call.interpreter.checked is True:
                 return Array(array.rank, array.varying)
             most = (
                 None

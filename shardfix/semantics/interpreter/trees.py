@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shardfix.semantics import rank_rules
-from shardfix.semantics.interpreter.special import SpecialCall
+from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.values import (
     ANY_RANK,
     UNKNOWN,
@@ -153,7 +153,7 @@ def loosened(leaf: Value) -> Value:
     return leaf
 
 
-def _tree_map(call: SpecialCall) -> Value:
+def _tree_map(call: Invocation) -> Value:
     if not call.arguments or not call.exact or "is_leaf" in call.keywords:
         return UNKNOWN
     function, *trees = call.arguments
@@ -162,7 +162,7 @@ def _tree_map(call: SpecialCall) -> Value:
     return _mapped_tree(call, function, tuple(trees))
 
 
-def _mapped_tree(call: SpecialCall, function: Value, trees: tuple[Value, ...]) -> Value:
+def _mapped_tree(call: Invocation, function: Value, trees: tuple[Value, ...]) -> Value:
     first = trees[0]
     match first:
         case Sequence(items=tuple() as items):
@@ -196,7 +196,7 @@ def _parts(value: Value, count: int) -> list[Value]:
     return [UNKNOWN] * count
 
 
-def _tree_leaves(call: SpecialCall) -> Value:
+def _tree_leaves(call: Invocation) -> Value:
     leaves: list[Value] = []
 
     def collect(value: Value) -> Value:
@@ -235,7 +235,7 @@ def _leaves(value: Value) -> list[Value] | None:
     return found
 
 
-def _tree_reduce(call: SpecialCall) -> Value:
+def _tree_reduce(call: Invocation) -> Value:
     function, tree = call.get("function", 0), call.get("tree", 1)
     leaves = _leaves(tree) if tree is not None else None
     if function is None or not leaves or not call.exact or len(leaves) > 32 or "is_leaf" in call.keywords:
@@ -247,7 +247,7 @@ def _tree_reduce(call: SpecialCall) -> Value:
     return first
 
 
-HANDLERS: dict[str, Callable[[SpecialCall], Value]] = {
+HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.tree.map": _tree_map,
     "jax.tree.leaves": _tree_leaves,
     "jax.tree.reduce": _tree_reduce,

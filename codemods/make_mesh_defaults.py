@@ -36,8 +36,8 @@ After
 
 When it does not fix
     - The fix is unsafe, because an Explicit mesh may be what is wanted.
-    - A mesh is reported where the code in view uses it as Auto: in `with_sharding_constraint`, or in shard_map with arguments that
-  are not placed on it. Code that uses `out_sharding`, `reshard` or `AxisType.Explicit` means Explicit, and is left alone.
+    - A mesh is reported where the code in view uses it as Auto: in `with_sharding_constraint`, in `with mesh:`, or in shard_map
+  with arguments that are not placed on it. Code that uses `out_sharding`, `reshard` or `AxisType.Explicit` means Explicit, and is left alone.
     - Arguments that are not placed on a mesh that is Explicit on purpose are reported with the choices.
     - Where the number of axes is not in view there is no fix.
 """
@@ -54,6 +54,7 @@ from shardfix.edits import SetArgument, Wrap, named
 from shardfix.semantics.contexts import State
 from shardfix.semantics.definitions import argument_for, class_attributes, direct_calls, returns
 from shardfix.semantics.flow import settled_bindings
+from shardfix.semantics.mesh_blocks import mesh_blocks
 from shardfix.semantics.meshes import is_dotted, mesh_view
 from shardfix.semantics.placement import calls_of_result, unplaced_argument
 from shardfix.semantics.values import Sequence, Spec
@@ -208,6 +209,10 @@ def _uses(module: Module) -> Iterator[_Use]:
         yield from _constrained(module, call)
     for call in module.calls_to(*SHARD_MAPS):
         yield from _mapped(module, call)
+    for block in mesh_blocks(module):
+        if not module.is_compatibility_code(block.statement):
+            what = "`with mesh:`, which has a meaning for Auto axes alone, enters it"
+            yield _Use(block.item.context_expr, block.item.context_expr, what)
 
 
 def _constrained(module: Module, call: Call) -> Iterator[_Use]:

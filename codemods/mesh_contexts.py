@@ -97,6 +97,7 @@ NO_FIX = frozenset(
         Trap.READS_CONTEXT,
         Trap.READ_ELSEWHERE,
         Trap.CLASH,
+        Trap.DEFAULT_TYPES,
     }
 )
 """Traps that make the mechanical rewrite wrong for certain."""

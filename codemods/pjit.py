@@ -98,7 +98,17 @@ PARAMETERS = ("fun", "in_shardings", "out_shardings", "static_argnums")
 RENAMED = {"in_axis_resources": "in_shardings", "out_axis_resources": "out_shardings"}
 SHARDINGS = ("in_shardings", "out_shardings", *RENAMED)
 DEPRECATED = "pjit is deprecated since JAX 0.8; it is jax.jit"
-NEVER = frozenset({Trap.TRACED, Trap.IN_MODULE, Trap.BINDS_NAME, Trap.READS_CONTEXT, Trap.READ_ELSEWHERE, Trap.CLASH})
+NEVER = frozenset(
+    {
+        Trap.TRACED,
+        Trap.IN_MODULE,
+        Trap.BINDS_NAME,
+        Trap.READS_CONTEXT,
+        Trap.READ_ELSEWHERE,
+        Trap.CLASH,
+        Trap.DEFAULT_TYPES,
+    }
+)
 """What rules out changing a block for certain."""
 BY_HAND = "pass NamedSharding(mesh, spec) to jax.jit, or enter the mesh with jax.set_mesh"
 

@@ -108,6 +108,10 @@ class Trap(enum.StrEnum):
     READ_ELSEWHERE = "other files read thread_resources, which does not see jax.set_mesh"
     SEEN_ANEW = "get_abstract_mesh and get_mesh, which see nothing under `with mesh:`, see jax.set_mesh"
     AXIS_TYPES = "on a mesh with Explicit axes jax.set_mesh turns on sharding in types, and the axis types are not known to be Auto"
+    DEFAULT_TYPES = (
+        "the mesh has the default axis types of make_mesh, which are Explicit since JAX 0.9, and there jax.set_mesh turns on sharding "
+        "in types: spell out axis_types first"
+    )
     OUT_OF_VIEW = "the block runs code that is not in view"
     CLASH = "arrays made in the block are handed to a jitted function with in_shardings, which rejects them under jax.set_mesh"
     COMMITTED = (
@@ -261,7 +265,9 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
     elif traced is None:
         trap = Trap.IN_MODULE if _is_in_module(module, block.statement) else Trap.MAYBE_TRACED
         yield Obstacle(trap, block.statement)
-    if block.mesh.types is None or set(block.mesh.types) - {"Auto"}:
+    if block.mesh.default_types:
+        yield Obstacle(Trap.DEFAULT_TYPES, block.item.context_expr)
+    elif block.mesh.types is None or set(block.mesh.types) - {"Auto"}:
         yield Obstacle(Trap.AXIS_TYPES, block.item.context_expr)
     if block.item.optional_vars is not None:
         yield Obstacle(Trap.BINDS_NAME, block.item.optional_vars)

@@ -16,14 +16,15 @@ ESCAPES = {7: b"a", 8: b"b", 9: b"t", 10: b"n", 11: b"v", 12: b"f", 13: b"r", 34
 NEEDS_QUOTING = re.compile(rb"[^ !#-\[\]-~]")
 
 
-def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
+def unified_diff(path: str, before: bytes, after: bytes, part: str = "") -> bytes:
     """The patch that turns ``before`` into ``after``, for the file ``path``; empty where they are equal.
 
     The header has no ``diff --git`` line: git reads such paths from the current folder, also in a subfolder of a repository.
+    With ``part``, which is added to the path, it is for people only.
     """
     if before == after:
         return b""
-    name = _patch_path(path)
+    name = _patch_path(path) + part.encode()
     # A name with a blank ends in a tab, as git writes it, so that readers know where it ends.
     tab = b"\t" if b" " in name else b""
     header = b"--- %b%b\n+++ %b%b\n" % (_quoted(b"a/" + name), tab, _quoted(b"b/" + name), tab)

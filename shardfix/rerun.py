@@ -24,7 +24,7 @@ from shardfix import files
 from shardfix.outcomes import ExitCode
 from shardfix.repair import Change, Diagnosis, diagnose
 from shardfix.reporters import diagnosis as report
-from shardfix.reporters.text import painted
+from shardfix.reporters.patches import painted
 from shardfix.settings import UsageProblem
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shardfix.documents import document
 from shardfix.edits.pen import spliced
-from shardfix.files import decode
 from shardfix.lines import Lines
 from shardfix.outcomes import Outcome
 from shardfix.reporters.side_by_side import Line, Row, hunks
@@ -57,7 +57,7 @@ def excerpts(outcome: FileOutcome) -> list[Excerpt]:
     """The excerpts of one file; each of its findings is told of in exactly one of them."""
     if not outcome.findings:
         return []
-    source = decode(outcome.before).text
+    source = document(outcome.path, outcome.before).text
     found = [*_repairs(outcome, source), *_proposals(outcome, source)]
     told = {number for excerpt in found for number in excerpt.findings}
     lines = Lines(source).texts
@@ -71,7 +71,7 @@ def _repairs(outcome: FileOutcome, source: str) -> Iterator[Excerpt]:
     if outcome.after is None or outcome.outcome is Outcome.FAILED:
         return
     lines = Lines(source)
-    changed = list(hunks(lines.texts, Lines(decode(outcome.after).text).texts))
+    changed = list(hunks(lines.texts, Lines(document(outcome.path, outcome.after).text).texts))
     fixed = {number: finding for number, finding in enumerate(outcome.findings) if finding.fixed}
     places = {
         number: [finding.line, *(lines.position(change.start)[0] for change in finding.changes)]

@@ -252,7 +252,7 @@ def _excerpt(excerpt: Excerpt, file: int, outcome: FileOutcome, written: bool) -
 def _finding(finding: ReportedFinding, anchor: str, written: bool) -> Markup:
     head = element(
         "p",
-        element("a", f"line {finding.line}", href=f"#{anchor}", class_="place"),
+        element("a", finding.where, href=f"#{anchor}", class_="place"),
         " ",
         _badge(finding),
         " ",

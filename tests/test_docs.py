@@ -17,13 +17,13 @@ import jsonschema
 import pytest
 import yaml
 from jax_process import JaxProcess
+from repository import ROOT, copy_repository
 
 from shardfix.cli import app
 from shardfix.codemod import all_codemods
 from shardfix.configuration import schema
 from shardfix.manual import HEADINGS, sections, summary
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 TEXTS = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
@@ -210,11 +210,7 @@ def test_what_a_page_tells_contributors_to_run_runs(
     script: tuple[str, ...], environment: dict[str, str], tmp_path: Path
 ) -> None:
     """In a copy of what git knows of, and with a few tests where all would run."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / name)
+    copy_repository(tmp_path)
     few = ["tests/test_packaging.py"] if "venv" in script[0] else ["tests/test_fixtures.py", "-k", "pvary"]
     for line in script:
         done = bash(line, tmp_path, {**environment, "PYTEST_ADDOPTS": " ".join(few)})
@@ -234,8 +230,21 @@ def test_an_example_fails_and_runs_when_it_is_repaired(
 
 
 def test_the_configuration_that_is_shown_is_right() -> None:
-    (text,) = blocks(DOCS / "everyday.md", "toml")
+    text, *_ = blocks(DOCS / "everyday.md", "toml")
     jsonschema.validate(tomllib.loads(text)["tool"]["shardfix"], schema(all_codemods()))
+
+
+def test_the_hook_that_is_shown_works(tmp_path: Path, environment: dict[str, str]) -> None:
+    pytest.importorskip("pre_commit")
+    hook, workflow = map(yaml.safe_load, blocks(DOCS / "everyday.md", "yaml"))
+    shutil.copy(ROOT / "examples" / "train.py", tmp_path)
+    (tmp_path / ".pre-commit-config.yaml").write_text(yaml.safe_dump(hook))
+    assert bash("git init -q && git add .", tmp_path, environment).returncode == 0
+    done = bash("python -m pre_commit run --all-files", tmp_path, environment)
+    assert done.returncode == 1
+    assert "train.py:14:61: string-shardings" in done.stdout
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    assert workflow["steps"][-1]["with"].keys() <= inputs.keys()
 
 
 def test_codemods_that_the_pages_name_are_there() -> None:

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["fix_paths", "fix_source"]
 
 
-def fix_source(source: str, path: str = "<string>", settings: Settings | None = None) -> Result:
+def fix_source(
+    source: str, path: str = "<string>", settings: Settings | None = None, project: Project | None = None
+) -> Result:
     """Find what is wrong in one text, and repair what the settings allow.
 
     Args:
         source: a Python module; its newlines stay as they are.
         path: where it would stand, for what its imports mean and which JAX its project declares. Nothing is read from there.
         settings: what to find and what to fix; all codemods and their safe fixes by default.
+        project: the files around it; by default those that it imports.
 
     Returns:
         The new text (``result.source``, the old one where nothing is changed), the findings, and what went wrong.
@@ -50,7 +53,7 @@ def fix_source(source: str, path: str = "<string>", settings: Settings | None = 
     available = all_codemods()
     names = available if settings.codemods is None else settings.codemods
     codemods = [available[name] for name in names]
-    return fix(source, path, replace(settings, target_jax=target), Project(), codemods)
+    return fix(source, path, replace(settings, target_jax=target), project or Project(), codemods)
 
 
 def fix_paths(

@@ -155,6 +155,14 @@ def shardfix(
             rich_help_panel=MODE,
         ),
     ] = None,
+    lsp: Annotated[
+        bool,
+        typer.Option(
+            "--lsp",
+            help="Serve an editor over standard input and output (Language Server Protocol).",
+            rich_help_panel=MODE,
+        ),
+    ] = False,
     time_limit: Annotated[
         float | None,
         typer.Option(
@@ -392,6 +400,14 @@ def shardfix(
         if check or diff or write or run is not None or traceback is not None or STDIN in request.paths:
             raise UsageProblem("--add-ignores goes with PATHS and the choice of codemods only")
         return lambda: write_ignores(request, out, err, quiet=quiet)
+    if lsp:
+        try:
+            from shardfix.language_server import serve
+        except ModuleNotFoundError:
+            raise UsageProblem("--lsp needs the extra: pip install 'shardfix[lsp]'") from None
+        if paths or check or diff or write or run is not None or traceback is not None or interactive:
+            raise UsageProblem("--lsp takes no PATHS, and goes with the choice of codemods only")
+        return lambda: serve(lambda: Configurations(said, available, isolated))
     if interactive:
         from shardfix.review import check_terminal, review
 

@@ -37,7 +37,8 @@ After
 When it does not fix
     - The fix is unsafe, because an Explicit mesh may be what is wanted.
     - A mesh is reported where the code in view uses it as Auto: in `with_sharding_constraint`, in `with mesh:`, or in shard_map
-  with arguments that are not placed on it. Code that uses `out_sharding`, `reshard` or `AxisType.Explicit` means Explicit, and is left alone.
+  with arguments that are not placed on it. Code that uses `out_sharding`, `reshard` or `AxisType.Explicit` means Explicit, and is
+  left alone.
     - Arguments that are not placed on a mesh that is Explicit on purpose are reported with the choices.
     - Where the number of axes is not in view there is no fix.
 """

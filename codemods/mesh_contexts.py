@@ -60,6 +60,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import DropImport, Edit, MoveImport, Replace, Wrap, named
+from shardfix.edits.mesh_entry import enter_with_set_mesh
 from shardfix.semantics.flow import Flow, flows
 from shardfix.semantics.mesh_blocks import (
     RESOURCES,
@@ -179,7 +180,7 @@ class MeshContexts(Codemod):
         found = obstacles(module, block)
         has_pjit = bool(module.calls_to(PJIT))
         place = Range.of(block.item.context_expr)
-        fix = Fix((Wrap(place, f"{named(NEW)}(", ")"),), Safety.SAFE, "enter the mesh with jax.set_mesh", NEEDS)
+        fix = Fix(enter_with_set_mesh(module, block), Safety.SAFE, "enter the mesh with jax.set_mesh", NEEDS)
         if _is_set_around(module, block):
             return self.finding(place, BLOCK, reason=SET_ALREADY)
         if not found and not has_pjit:
@@ -235,7 +236,7 @@ class MeshContexts(Codemod):
         edits: list[Edit] = [
             Replace(Range.of(chain), f"{named('jax.sharding.get_abstract_mesh')}()") for chain in chains
         ]
-        edits += [Wrap(Range.of(block.item.context_expr), f"{named(NEW)}(", ")") for block in blocks]
+        edits += [edit for block in blocks for edit in enter_with_set_mesh(module, block)]
         return Fix(tuple(edits), Safety.UNSAFE, "set the mesh with jax.set_mesh, and read that", NEEDS)
 
 

@@ -68,6 +68,7 @@ from shardfix.edits import (
     Wrap,
     named,
 )
+from shardfix.edits.mesh_entry import enter_with_set_mesh
 from shardfix.semantics.contexts import State
 from shardfix.semantics.definitions import class_attributes
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
@@ -92,7 +93,6 @@ __all__ = ["Pjit"]
 
 OLD = "jax.experimental.pjit.pjit"
 NEW = "jax.jit"
-SET_MESH = "jax.set_mesh"
 SET_MESH_SINCE = "0.7.1"
 PARAMETERS = ("fun", "in_shardings", "out_shardings", "static_argnums")
 RENAMED = {"in_axis_resources": "in_shardings", "out_axis_resources": "out_shardings"}
@@ -246,7 +246,7 @@ class Pjit(Codemod):
     ) -> Fix:
         replicated = f"{named('jax.sharding.PartitionSpec')}()"
         changes = [*edits, *(Replace(Range.of(node), replicated) for site in sites for node in site.nones)]
-        changes += [Wrap(Range.of(block.item.context_expr), f"{named(SET_MESH)}(", ")") for block in blocks]
+        changes += [edit for block in blocks for edit in enter_with_set_mesh(module, block)]
         return Fix(tuple(changes), safety, "call jax.jit, and enter the mesh with jax.set_mesh", SET_MESH_SINCE)
 
 
@@ -405,11 +405,10 @@ def _mesh_around(module: Module, call: ast.Call, blocks: list[MeshBlock]) -> ast
     """The mesh of the innermost block around a call; the one mesh of all blocks where it is called from within one."""
     around = set(module.ancestors(call))
     inner = [block for block in blocks if block.statement in around]
-    if inner:
-        return inner[-1].item.context_expr
-    if len(blocks) == 1 and mesh_view(module).context(call).states == {State.LEGACY}:
-        return blocks[0].item.context_expr
-    return None
+    block = inner[-1] if inner else None
+    if block is None and len(blocks) == 1 and mesh_view(module).context(call).states == {State.LEGACY}:
+        block = blocks[0]
+    return None if block is None else block.item.optional_vars or block.item.context_expr
 
 
 def _can_be_named(module: Module, mesh: ast.expr, place: ast.AST) -> bool:

@@ -18,6 +18,7 @@ from shardfix.edits import (
     KeywordToPositional,
     PositionalToKeyword,
     RemoveArgument,
+    RemoveAs,
     RemoveStatement,
     RenameArgument,
     Replace,
@@ -436,6 +437,32 @@ def test_the_guard_notices_comments_that_go():
     assert guard("x = '# no comment'\n", (Replace, "'# no comment'", "1"))
     assert guard("from a import b  # noqa: E402\n", (DropImport, "from a import b", "b"))
     assert not guard("from a import b  # for the tests\n", (DropImport, "from a import b", "b"))
+    assert guard(
+        "x = f(\n    a,  # why\n)\n", (InsertStatement, "x =", "y = a  # why"), (Replace, "f(\n    a,  # why\n)", "y")
+    )
+
+
+# The name that a with item binds
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("with f(a) as b: pass\n", "with f(a): pass\n"),
+        ("with (f(a)) as (b), c: pass\n", "with (f(a)), c: pass\n"),
+        ("with (\n    f(a)\n    as b,\n): pass\n", "with (\n    f(a),\n): pass\n"),
+        ("with f(a) \\\n  as b: pass\n", "with f(a): pass\n"),
+        ("with c as d, f(a) as b.c[0]: pass\n", "with c as d, f(a): pass\n"),
+    ],
+)
+def test_the_name_that_as_binds_goes(before: str, after: str) -> None:
+    assert edited(before, (RemoveAs, "f(a)")) == after
+
+
+def test_nothing_goes_where_no_name_is_bound() -> None:
+    assert "no `as`" in refusal("with f(a): pass\n", (RemoveAs, "f(a)"))
+    assert "no `as`" in refusal("f(a)\n", (RemoveAs, "f(a)"))
+    assert "a comment" in refusal("with (f(a)  # why\n  as b): pass\n", (RemoveAs, "f(a)"))
 
 
 # Cost

@@ -27,6 +27,7 @@ __all__ = [
     "MoveImport",
     "PositionalToKeyword",
     "RemoveArgument",
+    "RemoveAs",
     "RemoveStatement",
     "RenameArgument",
     "Replace",
@@ -132,6 +133,11 @@ class InsertStatement(Edit):
 @dataclass(frozen=True)
 class RemoveStatement(Edit):
     """Remove the statement at ``at`` with its line (``pass`` takes its place if the block would be empty)."""
+
+
+@dataclass(frozen=True)
+class RemoveAs(Edit):
+    """Remove the ``as name`` that follows the expression at ``at`` in the head of a ``with``."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from shardfix.edits import (
     MoveImport,
     PositionalToKeyword,
     RemoveArgument,
+    RemoveAs,
     RemoveStatement,
     RenameArgument,
     Replace,
@@ -37,6 +38,7 @@ from shardfix.edits.place import (
     HOLE,
     Grouping,
     Refusal,
+    as_span,
     context_of,
     grouping_of,
     locate,
@@ -125,15 +127,14 @@ def carries_comments(module: Module, fix: Fix, alone: Applied | None = None) -> 
     if any(isinstance(edit, ReplaceComment) for edit in fix.edits):
         return True  # what goes is meant to go
     result = apply(module, [fix]) if alone is None else alone
+    lost: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
     for splice in result.splices:
         old = module.source[splice.start : splice.end]
-        if "#" in old:
-            lost = Counter(_comments(old)) - Counter(_comments(splice.text))
-            if _is_import(old):
-                lost = Counter({text: count for text, count in lost.items() if not _is_pragma(text)})
-            if lost:
-                return False
-    return True
+        before = _comments(old) if "#" in old else []
+        lost.update(text for text in before if not (_is_import(old) and _is_pragma(text)))
+        kept.update(_comments(splice.text) if "#" in splice.text else [])
+    return not lost - kept  # a comment may move from one place to another
 
 
 def _comments(text: str) -> list[str]:
@@ -175,7 +176,7 @@ class _Unit:
     end: int
     edits: frozenset[Edit]
     kind: str
-    """"expression", "insertion", "removal", "import", "definition" or "comment"."""
+    """"expression", "insertion", "removal", "import", "definition", "as" or "comment"."""
 
     def meets(self, other: _Unit) -> bool:
         """Whether the two cannot be carried out in one pass."""
@@ -248,6 +249,9 @@ class _Session:
                     statement = locate(self._module, edit.at, ast.stmt)
                     nodes[edit] = statement
                     units.append(self._statement_unit(edit, statement))
+                case RemoveAs():
+                    start, end = as_span(self._module, edit.at)
+                    units.append(_Unit(start, end, frozenset([edit]), "as"))
                 case ReplaceComment():
                     start, end, _ = comment_splice(self._module, edit.at, edit.text)
                     units.append(_Unit(start, end, frozenset([edit]), "comment"))
@@ -341,6 +345,8 @@ class _Session:
                 comment = edits[0]
                 assert isinstance(comment, ReplaceComment)
                 return Splice(*comment_splice(self._module, comment.at, comment.text))
+            case "as":
+                return Splice(unit.start, unit.end, "")
             case "definition":
                 definition = edits[0]
                 assert isinstance(definition, InsertDefinition)

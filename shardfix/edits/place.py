@@ -19,6 +19,7 @@ __all__ = [
     "HOLE",
     "Grouping",
     "Refusal",
+    "as_span",
     "context_of",
     "grouping_of",
     "locate",
@@ -82,6 +83,22 @@ class Grouping:
     start: int
     end: int
     pairs: int
+
+
+def as_span(module: Module, place: Range) -> tuple[int, int]:
+    """The stretch of ``as name`` behind the expression at ``place``, with the blanks before it.
+
+    Raises:
+        Refusal: the expression is no context of a ``with`` that binds it, or a comment stands in between.
+    """
+    context = locate(module, place, ast.expr)
+    item = module.parent(context)
+    if not isinstance(item, ast.withitem) or item.optional_vars is None:
+        raise Refusal(f"line {place.line}: there is no `as` to remove")
+    start, end = grouping_of(module, context).end, grouping_of(module, item.optional_vars).end
+    if "#" in module.source[start:end]:
+        raise Refusal(f"line {place.line}: a comment stands before the name")
+    return start, end
 
 
 def grouping_of(module: Module, node: ast.expr) -> Grouping:

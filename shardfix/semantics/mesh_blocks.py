@@ -133,6 +133,12 @@ class MeshBlock:
     guess: bool
     """Whether only the name says that it is a mesh."""
 
+    @property
+    def can_bind_before(self) -> bool:
+        """Whether what ``as`` binds, if anything, can be bound by a statement before the block."""
+        name = self.item.optional_vars
+        return name is None or (isinstance(name, ast.Name) and self.statement.items[0] is self.item)
+
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -269,7 +275,7 @@ def _around(module: Module, block: MeshBlock) -> Iterator[Obstacle]:
         yield Obstacle(Trap.DEFAULT_TYPES, block.item.context_expr)
     elif block.mesh.types is None or set(block.mesh.types) - {"Auto"}:
         yield Obstacle(Trap.AXIS_TYPES, block.item.context_expr)
-    if block.item.optional_vars is not None:
+    if block.item.optional_vars is not None and not block.can_bind_before:
         yield Obstacle(Trap.BINDS_NAME, block.item.optional_vars)
     if "thread_resources" in module.source:
         for use in module.uses_of(*RESOURCES)[:1]:

@@ -32,6 +32,8 @@ SET_MESH = frozenset(
         "jax.use_abstract_mesh",
     }
 )
+SET_WHEN_CALLED = frozenset({"jax.set_mesh", "jax.sharding.set_mesh"})
+"""Those of them that set the mesh when they are called, entered or not."""
 MAPS = frozenset({"jax.shard_map", "jax.experimental.shard_map.shard_map", "jax.smap", "jax.pmap"})
 WRAPPERS = frozenset(
     {
@@ -314,7 +316,7 @@ class ContextView:
                 if isinstance(value.func, ast.Attribute) and value.func.attr in ("enter_context", "__enter__"):
                     inner = value.args[0] if value.args else value.func.value
                     found = self._set_by(inner) or found
-                elif isinstance(statement, ast.Expr):
+                elif isinstance(statement, ast.Expr) or self.module.resolve(value.func) & SET_WHEN_CALLED:
                     found = self._set_by(value) or found
             elif statement in around:
                 for block in ("body", "orelse", "finalbody"):

@@ -325,6 +325,8 @@ class MeshView:
     def _mesh_of(self, expression: ast.expr, depth: int) -> Mesh | None:
         if depth > MAX_DEPTH or not isinstance(expression, _MAY_BE_MESH):
             return None
+        if isinstance(expression, ast.Call) and self.module.resolve(expression.func) & SET_MESH:
+            return None  # the context, not the mesh
         value = self.module.value_of(expression)
         if isinstance(value, Mesh):
             return value

@@ -437,9 +437,8 @@ def test_the_guard_notices_comments_that_go():
     assert guard("x = '# no comment'\n", (Replace, "'# no comment'", "1"))
     assert guard("from a import b  # noqa: E402\n", (DropImport, "from a import b", "b"))
     assert not guard("from a import b  # for the tests\n", (DropImport, "from a import b", "b"))
-    assert guard(
-        "x = f(\n    a,  # why\n)\n", (InsertStatement, "x =", "y = a  # why"), (Replace, "f(\n    a,  # why\n)", "y")
-    )
+    text = "f(\n    a,  # why\n)"
+    assert guard(f"x = {text}\n", (InsertStatement, f"x = {text}", f"y = {text}"), (Replace, text, "y"))
 
 
 # The name that a with item binds

@@ -74,6 +74,7 @@ from shardfix.edits import (
     Replace,
     named,
 )
+from shardfix.semantics.calls import PARTIALS
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
 from shardfix.semantics.meshes import is_dotted, mesh_view
 from shardfix.semantics.placement import unplaced_argument
@@ -131,7 +132,7 @@ class ExperimentalShardMap(Codemod):
                 yield from self._moved(module, flow)
         yield from self._other_names(module)
         for call in module.calls_to(NEW):
-            if len(module.calls_at(call.node)) == 1 and not module.is_compatibility_code(call.node):
+            if _is_certain(module, call) and not module.is_compatibility_code(call.node):
                 yield from self._half_moved(module, call)
 
     def _moved(self, module: Module, flow: Flow) -> Iterator[Finding]:
@@ -240,6 +241,11 @@ class ExperimentalShardMap(Codemod):
                 f"jax.shard_map does not take {_old_arguments(call)}",
                 fix=Fix(tuple(edits), Safety.SAFE, "write the arguments for jax.shard_map", NEEDS),
             )
+
+
+def _is_certain(module: Module, call: Call) -> bool:
+    """Whether the node calls nothing else on another path (a partial is two calls: of ``partial``, and of what it is partial of)."""
+    return {other.dotted for other in module.calls_at(call.node)} - PARTIALS == {call.dotted}
 
 
 def convert(module: Module, call: Call, flow: Flow | None) -> list[Edit]:
@@ -365,17 +371,42 @@ def _axis_names(module: Module, call: Call, auto: ast.expr) -> str | None:
     if mesh is None:
         raise Unconvertible("auto= needs the mesh, which is not in view, to be written as axis_names=")
     known = mesh_view(module).mesh_of(mesh)
+    if is_dotted(mesh) and _is_local(module, auto):
+        return f"frozenset({module.text(mesh)}.axis_names) - {module.text(auto)}"  # the variable stays in use
     if names is not None and known is not None and known.axes is not None and names <= set(known.axes):
         manual = [axis for axis in known.axes if axis not in names]
         if not manual:
             raise Unconvertible("auto= over every axis of the mesh has no counterpart in jax.shard_map")
         return "{" + ", ".join(f'"{axis}"' for axis in manual) + "}"
+    rest = _all_axes_but(module, auto, mesh)
+    if rest is not None:
+        return module.text(rest)
     if not is_dotted(mesh):
         raise Unconvertible("auto= needs a name for the mesh to be written as axis_names=")
     text = module.text(auto)
     if not isinstance(auto, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Set):
         text = f"({text})"
     return f"frozenset({module.text(mesh)}.axis_names) - {text}"
+
+
+def _all_axes_but(module: Module, auto: ast.expr, mesh: ast.expr) -> ast.expr | None:
+    """``{"x"}`` of ``frozenset(mesh.axis_names) - {"x"}``: what such a value of ``auto`` leaves, where it is written out as a set."""
+    sets = {"builtins.frozenset", "builtins.set"}
+    match auto:
+        case ast.Call(func=function, args=[inner], keywords=[]) if module.resolve(function) & sets:
+            return _all_axes_but(module, inner, mesh)
+        case ast.BinOp(
+            left=ast.Call(func=function, args=[ast.Attribute(value=owner, attr="axis_names" | "shape")], keywords=[]),
+            op=ast.Sub(),
+            right=ast.Set(elts=elements) as rest,
+        ) if module.resolve(function) & sets and not any(isinstance(element, ast.Starred) for element in elements):
+            return rest if is_dotted(mesh) and ast.dump(owner) == ast.dump(mesh) else None
+    return None
+
+
+def _is_local(module: Module, node: ast.expr) -> bool:
+    known = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else None
+    return known is not None and known[0] is not module.module_scope
 
 
 def _literal_set(module: Module, node: ast.expr) -> set[str] | None:

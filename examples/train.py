@@ -38,4 +38,5 @@ if __name__ == "__main__":
         weights = jnp.zeros(4)
         for _ in range(50):
             weights, losses = step(weights, features, targets)
+            losses.block_until_ready()  # devices that are simulated on few cores lock up with many steps under way
     print("loss on each device:", losses)

@@ -72,6 +72,7 @@ class OutputFormat(StrEnum):
     GITHUB = "github"
     GITLAB = "gitlab"
     JUNIT = "junit"
+    HTML = "html"
 
 
 class ColorChoice(StrEnum):

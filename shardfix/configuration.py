@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shardfix.files import PYTHON_SUFFIXES
+from shardfix.files import NOTEBOOK_SUFFIX, PYTHON_SUFFIXES
 from shardfix.settings import Rank0Style, Settings, UsageProblem, codemod_named, did_you_mean
 
 if TYPE_CHECKING:
@@ -112,7 +112,11 @@ class Configurations:
         if folder not in self._real_folders:
             self._real_folders[folder] = os.path.realpath(folder or os.curdir)
         real = os.path.join(self._real_folders[folder], name)
-        return real if name.endswith(PYTHON_SUFFIXES) or not os.path.isdir(real) else os.path.join(real, "")
+        return (
+            real
+            if name.endswith((*PYTHON_SUFFIXES, NOTEBOOK_SUFFIX)) or not os.path.isdir(real)
+            else os.path.join(real, "")
+        )
 
     def excludes(self, path: str) -> bool:
         """Whether the file ``path``, or the folder if it ends in a slash, is excluded by the configuration around it."""

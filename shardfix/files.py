@@ -1,4 +1,4 @@
-"""Finding, reading and writing Python files, byte for byte.
+"""Finding, reading and writing files with Python in them, byte for byte.
 
 Nothing here knows what is done with a file. Text is decoded as Python does it (byte-order mark, PEP 263 cookie), with
 its newlines as they are; a write replaces the file in one step, so that at any moment it is wholly old or wholly new.
@@ -19,9 +19,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["PYTHON_SUFFIXES", "FileProblem", "Found", "Source", "decode", "discover", "encode", "read", "replace"]
+__all__ = [
+    "NOTEBOOK_SUFFIX",
+    "PYTHON_SUFFIXES",
+    "FileProblem",
+    "Found",
+    "Source",
+    "decode",
+    "discover",
+    "encode",
+    "read",
+    "replace",
+]
 
 PYTHON_SUFFIXES = (".py", ".pyi", ".pyw")
+NOTEBOOK_SUFFIX = ".ipynb"
 
 SKIPPED_FOLDERS = frozenset(
     """
@@ -72,7 +84,7 @@ def _nothing(path: str) -> bool:
 
 
 def discover(paths: Sequence[str], excluded: Callable[[str], bool] = _nothing) -> Iterator[Found]:
-    """The Python files at and under ``paths``, in a stable order, each once.
+    """The Python files and notebooks at and under ``paths``, in a stable order, each once.
 
     A file that is named is always taken. Folders are searched without following links to other folders; ``.gitignore``
     files, the folders of :data:`SKIPPED_FOLDERS` and virtual environments are respected, and what ``excluded`` says: it
@@ -144,7 +156,7 @@ def _walk_folder(
             if entry.name not in SKIPPED_FOLDERS and not _ignored(inside, ignores) and not excluded(inside):
                 yield from _walk_folder(path, entry.path, root, ignores, excluded)
             continue
-        if not entry.name.endswith(PYTHON_SUFFIXES) or entry.name.startswith(".#"):
+        if not entry.name.endswith((*PYTHON_SUFFIXES, NOTEBOOK_SUFFIX)) or entry.name.startswith(".#"):
             continue
         if _ignored(entry.path, ignores) or excluded(entry.path):
             continue

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from shardfix.codemod import Codemod, Finding, Fix, Safety, all_codemods
 from shardfix.lines import Lines
-from shardfix.outcomes import Failure, ReportedFinding
+from shardfix.outcomes import Failure, FindingKey, ReportedFinding
 from shardfix.prefilter import may_find
 from shardfix.semantics.module import Module
 from shardfix.suppressions import ALL, Suppressions, UnusedSuppression
@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     from shardfix.semantics.project import Project
     from shardfix.settings import Settings
 
-__all__ = ["MAX_PASSES", "FindingKey", "Result", "describe", "fix"]
+__all__ = ["MAX_PASSES", "Result", "describe", "fix"]
 
 MAX_PASSES = 10
-
-FindingKey = tuple[str, int, int, str]
-"""What a finding is known by: its codemod, its line and column in the original text, and its message."""
 
 
 @dataclass(frozen=True)

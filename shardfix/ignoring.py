@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from shardfix import files
 from shardfix.application import Request, discover, write
 from shardfix.codemod import all_codemods
+from shardfix.documents import document
 from shardfix.outcomes import ExitCode, Failure, FileOutcome, Outcome
-from shardfix.patch import unified_diff
-from shardfix.reporters.text import counted, painted
+from shardfix.reporters.patches import write_patch
+from shardfix.reporters.text import counted
 from shardfix.runner import run
 from shardfix.suppressions import with_ignores
 
@@ -30,7 +31,7 @@ def write_ignores(request: Request, out: Stream, err: Stream, *, quiet: bool) ->
     outcomes = [_with_ignores(outcome) for outcome in found if outcome.findings or outcome.failures]
     for outcome in outcomes:
         if outcome.after is not None:
-            out.raw(painted(unified_diff(outcome.path, outcome.before, outcome.after), out))
+            write_patch(outcome.path, outcome.before, outcome.after, out)
     out.file.flush()
     outcomes = [write(outcome) for outcome in outcomes]
     for outcome in outcomes:
@@ -54,8 +55,8 @@ def _with_ignores(outcome: FileOutcome) -> FileOutcome:
     if not findings:
         return replace(outcome, findings=(), after=None)
     try:
-        source = files.decode(outcome.before)
-        after = files.encode(source, with_ignores(source.text, findings))
+        code = document(outcome.path, outcome.before)
+        after = code.with_text(with_ignores(code.text, findings))
     except files.FileProblem as problem:
         failures = (*outcome.failures, Failure(problem.reason, problem.line))
         return replace(outcome, outcome=Outcome.FAILED, findings=(), failures=failures, after=None)

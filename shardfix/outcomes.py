@@ -18,12 +18,18 @@ __all__ = [
     "ExitCode",
     "Failure",
     "FileOutcome",
+    "FindingKey",
+    "InCell",
     "Outcome",
     "ReportedFinding",
     "Summary",
     "exit_code",
     "summarise",
 ]
+
+
+FindingKey = tuple[str, int, int, str]
+"""What a finding is known by: its codemod, its line and column in the original text, and its message."""
 
 
 class ExitCode(enum.IntEnum):
@@ -52,10 +58,26 @@ class Outcome(enum.StrEnum):
 
 
 @dataclass(frozen=True)
+class InCell:
+    """Where something stands in a notebook: the cell, of all cells from 1, and lines and columns in it."""
+
+    cell: int
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    file_line: int
+    """The line of the file, which is JSON, that holds the line of the cell."""
+    message: str
+    """The message of the finding with the lines that it names as the analysis counts them."""
+
+
+@dataclass(frozen=True)
 class ReportedFinding:
     """A finding as it is shown: where it stands in the original text, and what was done about it.
 
-    Lines and columns count from 1; columns are in characters, and ``end_column`` is one past the last.
+    Lines and columns count from 1; columns are in characters, and ``end_column`` is one past the last. In a notebook they
+    are those of the program that its code cells make (see :mod:`shardfix.documents`), and ``in_cell`` says where that is.
     """
 
     codemod: str
@@ -76,6 +98,30 @@ class ReportedFinding:
     changes: tuple[Splice, ...] = field(default=(), repr=False)
     """What its repair alone changes in the original text (decoded, without byte-order mark); empty where there is none, or
     where it is possible only after others."""
+    in_cell: InCell | None = None
+    """Where it stands in a notebook; None in other files."""
+
+    @property
+    def in_file(self) -> tuple[int, int, int, int]:
+        """Its first line and column and its last in the file as that is on disk; of a notebook the first line alone."""
+        if self.in_cell is not None:
+            return self.in_cell.file_line, 1, self.in_cell.file_line, 1
+        return self.line, self.column, self.end_line, self.end_column
+
+    @property
+    def where(self) -> str:
+        """The line in words; in a notebook with the cell."""
+        return f"cell {self.in_cell.cell}, line {self.in_cell.line}" if self.in_cell else f"line {self.line}"
+
+    @property
+    def placed_message(self) -> str:
+        """The message; in a notebook with the cell, for those who show the lines of the file."""
+        return f"{self.message} ({self.where})" if self.in_cell else self.message
+
+    @property
+    def key(self) -> FindingKey:
+        """What it is known by in its text."""
+        return self.codemod, self.line, self.column, self.in_cell.message if self.in_cell else self.message
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
+from typing import TypeVar
 
-__all__ = ["lies_outside", "unified_diff"]
+__all__ = ["grouped_opcodes", "lies_outside", "unified_diff"]
 
 CONTEXT = 3
 
@@ -15,14 +16,15 @@ ESCAPES = {7: b"a", 8: b"b", 9: b"t", 10: b"n", 11: b"v", 12: b"f", 13: b"r", 34
 NEEDS_QUOTING = re.compile(rb"[^ !#-\[\]-~]")
 
 
-def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
+def unified_diff(path: str, before: bytes, after: bytes, part: str = "") -> bytes:
     """The patch that turns ``before`` into ``after``, for the file ``path``; empty where they are equal.
 
     The header has no ``diff --git`` line: git reads such paths from the current folder, also in a subfolder of a repository.
+    With ``part``, which is added to the path, it is for people only.
     """
     if before == after:
         return b""
-    name = _patch_path(path)
+    name = _patch_path(path) + part.encode()
     # A name with a blank ends in a tab, as git writes it, so that readers know where it ends.
     tab = b"\t" if b" " in name else b""
     header = b"--- %b%b\n+++ %b%b\n" % (_quoted(b"a/" + name), tab, _quoted(b"b/" + name), tab)
@@ -60,7 +62,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def _hunks(before: list[bytes], after: list[bytes]) -> Iterator[bytes]:
-    for group in _grouped(_opcodes(before, after)):
+    for group in grouped_opcodes(before, after):
         (_, first, _, new_first, _), (_, _, last, _, new_last) = group[0], group[-1]
         yield b"@@ -%b +%b @@\n" % (_extent(first, last), _extent(new_first, new_last))
         for tag, start, end, new_start, new_end in group:
@@ -83,9 +85,15 @@ def _extent(start: int, end: int) -> bytes:
 
 
 Opcode = tuple[str, int, int, int, int]
+AnyLine = TypeVar("AnyLine", bound=Hashable)
 
 
-def _opcodes(before: list[bytes], after: list[bytes]) -> list[Opcode]:
+def grouped_opcodes(before: Sequence[AnyLine], after: Sequence[AnyLine]) -> Iterator[list[Opcode]]:
+    """What differs between two texts, given as lines: as :meth:`SequenceMatcher.get_grouped_opcodes`."""
+    yield from _grouped(_opcodes(before, after))
+
+
+def _opcodes(before: Sequence[AnyLine], after: Sequence[AnyLine]) -> list[Opcode]:
     """As :meth:`SequenceMatcher.get_opcodes`, which sees only the part between the common head and tail."""
     shorter = min(len(before), len(after))
     head = next((i for i in range(shorter) if before[i] != after[i]), shorter)

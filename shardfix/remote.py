@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shardfix import files
+from shardfix.documents import document
 from shardfix.outcomes import FileOutcome
 from shardfix.semantics.project import ROOT_MARKS
 
@@ -85,7 +86,7 @@ def _worker(packed: bytes) -> Worker:
     sources = dict.fromkeys(marks, "")
     for path, data in contents.items():
         try:
-            sources[path] = files.decode(data).text
+            sources[path] = document(path, data).text
         except files.FileProblem:
             continue
     return Worker(paths, sources=sources)

@@ -24,7 +24,7 @@ from shardfix import files
 from shardfix.outcomes import ExitCode
 from shardfix.repair import Change, Diagnosis, diagnose
 from shardfix.reporters import diagnosis as report
-from shardfix.reporters.text import painted
+from shardfix.reporters.patches import painted
 from shardfix.settings import UsageProblem
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = ["Command", "rerun"]
 
 MAX_REPAIRS = 10
 DEVICES = "--xla_force_host_platform_device_count"
+THREADS = "32"
 KEPT_OUTPUT = 16_000_000
 """Bytes of the end of a command's output that are searched for errors."""
 GRACE = 5.0
@@ -263,6 +264,9 @@ def _environment(home: Path, folder: Path) -> dict[str, str]:
         environment["XLA_FLAGS"] = f"{flags} {DEVICES}=8".strip()
     if "JAX_PLATFORM_NAME" not in environment:
         environment.setdefault("JAX_PLATFORMS", "cpu")
+    # XLA makes its CPU threads by this number, else by that of the cores; where these are few, steps that are under way
+    # together wait for each other's devices for ever.
+    environment.setdefault("NPROC", THREADS)
     # Two edits within the same second could leave the bytecode of the first behind.
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     if folder != home:

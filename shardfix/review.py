@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from shardfix import files
 from shardfix.application import Request, discover, write
 from shardfix.codemod import Safety, all_codemods
+from shardfix.documents import document
 from shardfix.edits.pen import spliced
 from shardfix.outcomes import ExitCode, FileOutcome, Outcome, ReportedFinding
-from shardfix.patch import unified_diff
 from shardfix.reporters.base import Style
 from shardfix.reporters.catalogue import write_manual_page
-from shardfix.reporters.text import counted, finding_line, painted
+from shardfix.reporters.patches import write_patch
+from shardfix.reporters.text import counted, finding_line
 from shardfix.runner import Task, Worker, run
 from shardfix.settings import UsageProblem
 from shardfix.suppressions import with_ignores
@@ -114,13 +115,13 @@ class _Interview:
         kind = (finding.codemod, finding.safety)
         if kind in self.for_all:
             return "y"
-        source = files.decode(outcome.before)
-        after = files.encode(source, spliced(source.text, finding.changes))
+        code = document(outcome.path, outcome.before)
+        after = code.with_text(spliced(code.text, finding.changes))
         self.out.line("")
         self.out.line(finding_line(outcome.path, finding, self.out))
         if finding.fix:
             self.out.line(f"    {self.out.paint('repair:', Style.DIM)} {finding.fix}")
-        self.out.raw(painted(unified_diff(outcome.path, outcome.before, after), self.out))
+        write_patch(outcome.path, outcome.before, after, self.out)
         while True:
             answer = self._read(f"({number}/{self.total}) Apply this repair [y,n,a,s,e,q,?]? ")
             if answer == "a":
@@ -149,7 +150,7 @@ def _carry_out(decisions: _Decisions, request: Request, worker: Worker) -> FileO
         data = _with_suppressions(outcome, decisions.suppressed)
     except files.FileProblem as problem:
         return FileOutcome.failed(outcome.path, problem.reason, problem.line)
-    accepted = frozenset((one.codemod, one.line, one.column, one.message) for one in decisions.accepted)
+    accepted = frozenset(one.key for one in decisions.accepted)
     settings = request.configurations.settings_for(outcome.path)
     again = worker.analyse(Task(outcome.path, data, settings, accepted))
     after = data if again.after is None else again.after
@@ -159,5 +160,5 @@ def _carry_out(decisions: _Decisions, request: Request, worker: Worker) -> FileO
 def _with_suppressions(outcome: FileOutcome, findings: Sequence[ReportedFinding]) -> bytes:
     if not findings:
         return outcome.before
-    source = files.decode(outcome.before)
-    return files.encode(source, with_ignores(source.text, findings))
+    code = document(outcome.path, outcome.before)
+    return code.with_text(with_ignores(code.text, findings))

@@ -6,11 +6,9 @@ is done again file by file, each in a process of its own, so that only the file 
 
 from __future__ import annotations
 
-import ast
 import gc
 import os
 import signal
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +17,8 @@ from typing import TYPE_CHECKING
 from shardfix import files
 from shardfix.cache import NOTHING, Cache
 from shardfix.codemod import Codemod, all_codemods
-from shardfix.outcomes import FileOutcome, Outcome
+from shardfix.documents import document, is_notebook, searched
+from shardfix.outcomes import FileOutcome, FindingKey, Outcome
 from shardfix.prefilter import Prefilter
 from shardfix.semantics.project import Dependencies, Project
 from shardfix.target import NEWEST_JAX, declared_jax
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from shardfix.files import Found
-    from shardfix.fixer import FindingKey
     from shardfix.settings import Settings
 
 __all__ = ["Task", "Worker", "run"]
@@ -144,26 +142,26 @@ class Worker:
             return FileOutcome.failed(path, f"cannot be analysed, for a fault of shardfix: {describe(error)}")
 
     def _analyse(self, task: Task) -> FileOutcome:
-        source = files.decode(task.data)
+        code = document(task.path, task.data)
         settings = task.settings
         team = self.team(settings)
-        if not team.prefilter.passes(task.data):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ast.parse(source.text)
+        if not team.prefilter.passes(searched(task.path, task.data)):
+            code.check()
             return FileOutcome(task.path, Outcome.CLEAN)
+        if is_notebook(task.path):
+            code.check()  # the cells together may be Python though one of them is not
         from shardfix.fixer import fix
 
         target = settings.target_jax or declared_jax(os.path.dirname(os.path.abspath(task.path))) or NEWEST_JAX
         settings = replace(settings, target_jax=target)
-        result = fix(source.text, task.path, settings, self.project, team.codemods, task.accepted, timing=self.timing)
+        result = fix(code.text, task.path, settings, self.project, team.codemods, task.accepted, timing=self.timing)
         return FileOutcome(
             task.path,
             Outcome.FIXABLE if result.findings else Outcome.CLEAN,
-            result.findings,
+            code.located(result.findings),
             result.failures,
             before=task.data,
-            after=files.encode(source, result.source) if result.source != source.text else None,
+            after=code.with_text(result.source) if result.source != code.text else None,
             target_jax=target,
         )
 
@@ -259,7 +257,7 @@ def _first_look(
         settings = replace(settings, target_jax=target)
     if cache is not None and (known := cache.outcome(one.path, one.data, settings)) is not None:
         return known
-    if one.named or worker.team(settings).prefilter.passes(one.data):
+    if one.named or worker.team(settings).prefilter.passes(searched(one.path, one.data)):
         return Task(one.path, one.data, settings)
     clean = FileOutcome(one.path, Outcome.CLEAN, before=one.data)
     if cache is not None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")  # read when JAX is first imported
+os.environ.setdefault("NPROC", "32")  # threads of XLA: on few cores the devices could wait for each other for ever
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

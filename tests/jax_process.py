@@ -29,7 +29,11 @@ class JaxProcess:
 
     def __init__(self) -> None:
         environment = dict(
-            os.environ, JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_force_host_platform_device_count=8", PYTHONWARNINGS=""
+            os.environ,
+            JAX_PLATFORMS="cpu",
+            XLA_FLAGS="--xla_force_host_platform_device_count=8",
+            NPROC="32",  # threads: on few cores the devices could wait for each other for ever
+            PYTHONWARNINGS="",
         )
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True

@@ -164,6 +164,7 @@ def test_json(here: Path, shardfix_command: Command) -> None:
                 "findings": [
                     {
                         "codemod": "sample-codemod",
+                        "cell": None,
                         "line": 1,
                         "column": 1,
                         "end_line": 1,
@@ -177,6 +178,7 @@ def test_json(here: Path, shardfix_command: Command) -> None:
                     },
                     {
                         "codemod": "sample-codemod",
+                        "cell": None,
                         "line": 2,
                         "column": 1,
                         "end_line": 2,

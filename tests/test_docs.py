@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,16 +17,15 @@ import jsonschema
 import pytest
 import yaml
 from jax_process import JaxProcess
+from repository import ROOT, copy_repository
 
 from shardfix.cli import app
 from shardfix.codemod import all_codemods
 from shardfix.configuration import schema
 from shardfix.manual import HEADINGS, sections, summary
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-SHARDFIX = [sys.executable, "-m", "shardfix"]
-PAGES = [path for path in sorted(DOCS.glob("*.md")) if path.name not in ("codemods.md", "errors.md")]
+TEXTS = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 @pytest.mark.parametrize("name", ["readme_table", "codemods_page", "cli_page", "errors_page", "schema"])
@@ -56,7 +56,6 @@ def jax_process() -> Iterator[JaxProcess]:
 WITHOUT_TRACEBACK = [name for name, codemod in all_codemods().items() if codemod.triggers]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_TRACEBACK)
 def test_the_example_of_a_manual_page_is_repaired_as_it_says_and_runs(
     name: str, tmp_path: Path, shardfix_command: Callable[..., Any], jax_process: JaxProcess
@@ -83,15 +82,47 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def commands(page: Path) -> list[str]:
-    """The commands of shardfix that the page shows, without comments."""
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
-    lines += re.findall(r"`(shardfix [^`]+)`", page.read_text())
-    found = [re.sub(r"\s+#.*", "", line).strip() for line in lines]
-    return [line for line in found if line.startswith("shardfix ") and "NAME" not in line and "FILE" not in line]
+def scripts(page: Path) -> Iterator[tuple[str, ...]]:
+    """The commands that the page shows: those of each block together, and each that stands in a sentence."""
+    for block in blocks(page, "sh"):
+        yield tuple(re.sub(r"\s+#.*", "", line) for line in block.splitlines())
+    for block in blocks(page, "console"):
+        yield tuple(line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ "))
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for line in re.findall(r"`((?:shardfix|python|pytest|for|pip|git) [^`]+)`", prose):
+        yield (line,)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+PLACEHOLDERS = {
+    "FILE:LINE": "train.py:30",
+    "FILE": "err.txt",
+    "NAME": "pvary",
+    "FOLDER": "examples",
+    "COMMAND": '"python train.py"',
+    "my_codemod": "pvary",
+}
+IN_THE_REPOSITORY = ("python -m venv", "python benchmarks/", "python scripts/", "pytest", "for page in")
+
+
+def filled_in(line: str) -> str:
+    """A command with something in the place of each placeholder."""
+    for placeholder, meant in PLACEHOLDERS.items():
+        line = line.replace(placeholder, meant)
+    return line
+
+
+def _shown() -> list[tuple[str, ...]]:
+    """What the pages show, each once."""
+    found = dict.fromkeys(tuple(map(filled_in, script)) for page in TEXTS for script in scripts(page))
+    in_blocks = {line for script in found if len(script) > 1 for line in script}
+    return [script for script in found if len(script) > 1 or script[0] not in in_blocks]
+
+
+OF_USERS = [script for script in _shown() if not script[0].startswith((*IN_THE_REPOSITORY, "pip install"))]
+OF_CONTRIBUTORS = [script for script in _shown() if script[0].startswith(IN_THE_REPOSITORY)]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
 def test_options_that_a_page_names_are_there(page: Path) -> None:
     command: Any = __import__("typer").main.get_command(app)
     known = {name for parameter in command.params for name in [*parameter.opts, *parameter.secondary_opts]} | {"--help"}
@@ -100,32 +131,120 @@ def test_options_that_a_page_names_are_there(page: Path) -> None:
     assert named <= known, named - known
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """In which ``shardfix`` and ``python`` are those of this environment, and home is empty."""
+    home = tmp_path_factory.mktemp("home")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+
+
+def bash(line: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", f"{line}\nexit $?"]  # without the last the shell would be replaced by the command
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """A repository that has what the pages name: programs, folders of them, and the log of one that failed."""
+    project = tmp_path_factory.mktemp("shown") / "project"
+    shutil.copytree(ROOT / "examples", project)
+    for folder in ("src", "repo", "examples"):
+        shutil.copytree(ROOT / "examples", project / folder)
+    subprocess.run("git init -q && git add .", shell=True, cwd=project, check=True)
+    assert bash("python train.py 2> err.txt", project, environment).returncode == 1
+    return project
+
+
+def interact(line: str, folder: Path, environment: dict[str, str]) -> str:
+    """A review in which the first repair is accepted, and then the rest left; the last line."""
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn("bash", ["-c", line], cwd=folder, env=environment, encoding="utf-8", timeout=60)
+    for answer in ("y", "q"):
+        child.expect(r"Apply this repair \[.*\]\? ")
+        child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 1
+    return str(child.before)
+
+
+@pytest.mark.parametrize("script", OF_USERS, ids="; ".join)
+def test_what_a_page_tells_users_to_run_runs(
+    script: tuple[str, ...], project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(project, work)
+    (work / "err.txt").write_text((project / "err.txt").read_text().replace(str(project), str(work)))
+    for line in script:
+        subprocess.run(["git", "checkout-index", "-fa"], cwd=work, check=True)
+        if "--interactive" in line:
+            assert "1 accepted; " in interact(line, work, environment)
+            continue
+        done = bash(line, work, environment)
+        assert done.returncode in ((0,) if "git apply" in line else (0, 1)), f"{line}: {done.stderr}"
+        if "shardfix" in line and "--run" not in line:
+            assert "Traceback (most recent" not in done.stderr
+        if "--run" in line:
+            assert "It passes" in done.stderr
+        if "--traceback" in line:
+            assert done.stdout.startswith("--- a/train.py")
+
+
+@pytest.mark.parametrize(
+    ("line", "output"),
+    [
+        re.match(r"\$ (.*)\n((?:.*\n)*)", block).groups()  # type: ignore[union-attr]
+        for page in TEXTS
+        for block in blocks(page, "console")
+        if not block.splitlines()[-1].startswith("$ ")
+    ],
+)
+def test_what_a_command_is_shown_to_print_it_prints(line: str, output: str, environment: dict[str, str]) -> None:
+    assert bash(line, ROOT, environment).stdout == output
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "shardfix").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m shardfix "$@"\n')
-    (tmp_path / "bin" / "shardfix").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    for line in commands(page):
-        if "--interactive" in line or "--run" in line:
-            continue  # in test_review.py and test_rerun.py
-        work = tmp_path / "work"
-        subprocess.run(["rm", "-rf", work], check=True)
-        subprocess.run(["cp", "-r", ROOT / "examples", work], check=True)
-        for folder in ("src", "examples"):
-            subprocess.run(["cp", "-r", ROOT / "examples", work / folder], check=True)
-        (work / "err.txt").write_text("ValueError: something else\n")
-        done = subprocess.run(line, shell=True, cwd=work, env=environment, capture_output=True, text=True, check=False)
-        assert "Traceback (most recent" not in done.stderr
-        trouble = "--traceback" in line or "git apply" in line
-        assert done.returncode in (0, 1) or trouble, f"{line}: {done.stderr}"
+@pytest.mark.parametrize("script", OF_CONTRIBUTORS, ids="; ".join)
+def test_what_a_page_tells_contributors_to_run_runs(
+    script: tuple[str, ...], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """In a copy of what git knows of, and with a few tests where all would run."""
+    copy_repository(tmp_path)
+    few = ["tests/test_packaging.py"] if "venv" in script[0] else ["tests/test_fixtures.py", "-k", "pvary"]
+    for line in script:
+        done = bash(line, tmp_path, {**environment, "PYTEST_ADDOPTS": " ".join(few)})
+        assert done.returncode in ((0, 1) if "shardfix" in line else (0,)), f"{line}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("program", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_fails_and_runs_when_it_is_repaired(
+    program: Path, tmp_path: Path, shardfix_command: Callable[..., Any], jax_process: JaxProcess
+) -> None:
+    copy = tmp_path / program.name
+    shutil.copy(program, copy)
+    assert jax_process.run(copy).code == 1
+    assert shardfix_command("--write", copy).code == 0
+    ran = jax_process.run(copy)
+    assert ran.code == 0, ran.output
 
 
 def test_the_configuration_that_is_shown_is_right() -> None:
-    (text,) = blocks(DOCS / "everyday.md", "toml")
+    text, *_ = blocks(DOCS / "everyday.md", "toml")
     jsonschema.validate(tomllib.loads(text)["tool"]["shardfix"], schema(all_codemods()))
+
+
+def test_the_hook_that_is_shown_works(tmp_path: Path, environment: dict[str, str]) -> None:
+    pytest.importorskip("pre_commit")
+    hook, workflow = map(yaml.safe_load, blocks(DOCS / "everyday.md", "yaml"))
+    shutil.copy(ROOT / "examples" / "train.py", tmp_path)
+    (tmp_path / ".pre-commit-config.yaml").write_text(yaml.safe_dump(hook))
+    assert bash("git init -q && git add .", tmp_path, environment).returncode == 0
+    done = bash("python -m pre_commit run --all-files", tmp_path, environment)
+    assert done.returncode == 1
+    assert "train.py:14:61: string-shardings" in done.stdout
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    assert workflow["steps"][-1]["with"].keys() <= inputs.keys()
 
 
 def test_codemods_that_the_pages_name_are_there() -> None:
@@ -151,7 +270,6 @@ def _pages(entry: object) -> Iterator[str]:
                 yield from _pages(value)
 
 
-@pytest.mark.slow
 def test_the_site_builds(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path]
@@ -159,35 +277,21 @@ def test_the_site_builds(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
-def test_the_codemod_package_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
-    page = (DOCS / "writing-a-codemod.md").read_text()
-    project = tmp_path / "acme-codemods"
-    for name, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        path = (tmp_path if name == "train.py" else project) / name
+def test_the_codemod_package_of_the_page_does_what_the_page_says(tmp_path: Path, environment: dict[str, str]) -> None:
+    page = DOCS / "writing-a-codemod.md"
+    text = page.read_text()
+    for name, content in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        path = (tmp_path if name == "train.py" else tmp_path / "acme-codemods") / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    installed = tmp_path / "installed"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        installed,
-    ]
-    subprocess.run([*pip, project], check=True)
+        path.write_text(content)
     (tmp_path / ".git").mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [*SHARDFIX, *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    done = run("--select", "all-sum", "train.py")
-    (shown,) = re.findall(r"<!-- output -->\n```diff\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    installed = str(tmp_path / "installed")
+    environment = {**environment, "PYTHONPATH": installed}
+    ((install, show),) = (script for script in scripts(page) if script[0].startswith("pip"))
+    done = bash(f"{install} --quiet --no-deps --target {installed}", tmp_path, environment)
+    assert done.returncode == 0, done.stderr
+    done = bash(show, tmp_path, environment)
+    (shown,) = re.findall(r"<!-- output -->\n```diff\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert done.stdout == shown, done.stderr
-    assert "acme.all_sum" in run("--explain", "all-sum").stdout
-    assert "all-sum" in run("--list").stdout
+    assert "acme.all_sum" in bash("shardfix --explain all-sum", tmp_path, environment).stdout
+    assert "all-sum" in bash("shardfix --list", tmp_path, environment).stdout

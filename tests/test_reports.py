@@ -153,7 +153,7 @@ def test_junit(here: Path, shardfix_command: Command) -> None:
     assert (clean.get("tests"), clean.get("failures"), len(clean[0])) == ("1", "0", 1)
 
 
-@pytest.mark.parametrize("form", ["json", "json-lines", "sarif", "github", "gitlab", "junit"])
+@pytest.mark.parametrize("form", ["json", "json-lines", "sarif", "github", "gitlab", "junit", "html"])
 def test_file_names_of_odd_bytes_break_no_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shardfix_command: Command, form: str
 ) -> None:

@@ -136,6 +136,16 @@ def test_eight_devices_unless_told_otherwise(
     assert "flags None tpu" in shardfix_command("--run", COMMAND).err
 
 
+def test_steps_under_way_together_do_not_lock_up_on_few_cores(
+    project: Path, shardfix_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_main(project, "import os\nprint('threads', os.environ.get('NPROC'))\n")
+    monkeypatch.delenv("NPROC", raising=False)
+    assert "threads 32" in shardfix_command("--run", COMMAND).err
+    monkeypatch.setenv("NPROC", "4")
+    assert "threads 4" in shardfix_command("--run", COMMAND).err
+
+
 FAILS_EARLIER = """\
 def run(mesh):
     return jax.shard_map(abs, mesh=mesh, in_specs=P(), out_specs=P(), check_rep=False)

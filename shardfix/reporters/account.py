@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardfix import files
+from shardfix.documents import is_notebook
 from shardfix.outcomes import ExitCode
 from shardfix.semantics.account import account
 from shardfix.semantics.module import Module
@@ -25,6 +26,8 @@ def write_account(place: str, out: Stream) -> ExitCode:
     path, _, line = place.rpartition(":")
     if not path or not line.isdigit():
         raise UsageProblem(f"not a place: '{place}' (write FILE:LINE, such as train.py:12)")
+    if is_notebook(path):
+        raise UsageProblem("--explain-value takes no notebooks; `jupyter nbconvert --to script` makes a Python file of one")
     try:
         module = Module(files.decode(files.read(path)).text, path)
     except files.FileProblem as problem:

@@ -20,14 +20,15 @@ MOST_COLUMNS = 160
 
 
 def code_frame(source: str, finding: ReportedFinding, stream: Stream) -> Iterator[str]:
-    """The lines that show the first line of ``finding`` in ``source``."""
+    """The lines that show the first line of ``finding`` in ``source``, which is the code as it is shown."""
     text = Lines(source).texts[finding.line - 1]
-    start = finding.column - 1
-    end = finding.end_column - 1 if finding.end_line == finding.line else len(text.rstrip())
+    place = finding.in_cell or finding
+    start = place.column - 1
+    end = place.end_column - 1 if finding.end_line == finding.line else len(text.rstrip())
     left, marked = _width(text[:start]), max(1, _width(text[start:end]))
     if left + marked > MOST_COLUMNS:
         return
-    number = str(finding.line)
+    number = str(place.line)
     bar = stream.paint("|", Style.DIM)
     more = "" if finding.end_line == finding.line else "..."
     yield f"    {' ' * len(number)} {bar}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardfix import __version__
 from shardfix.reporters.base import Stream, Style
-from shardfix.reporters.text import painted
+from shardfix.reporters.patches import painted
 
 if TYPE_CHECKING:
     from shardfix.repair import Diagnosis, Place, Repair

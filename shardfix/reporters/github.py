@@ -22,15 +22,16 @@ class GithubReporter(Reporter):
     def finish(self, outcomes: Sequence[FileOutcome], summary: Summary) -> None:
         for outcome in outcomes:
             for finding in self._left(outcome):
-                message = ": ".join(filter(None, (finding.message, finding.reason)))
+                message = ": ".join(filter(None, (finding.placed_message, finding.reason)))
+                line, column, end_line, end_column = finding.in_file
                 self._command(
                     "warning",
                     f"{message} [{finding.safety}]",
                     file=outcome.path,
-                    line=finding.line,
-                    col=finding.column,
-                    endLine=finding.end_line,
-                    endColumn=finding.end_column,
+                    line=line,
+                    col=column,
+                    endLine=end_line,
+                    endColumn=end_column,
                     title=f"shardfix: {finding.codemod}",
                 )
             for failure in outcome.failures:

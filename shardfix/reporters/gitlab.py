@@ -29,10 +29,11 @@ class GitlabReporter(Reporter):
         issues = []
         for outcome in outcomes:
             for finding in self._left(outcome):
-                begin = {"line": finding.line, "column": finding.column}
-                end = {"line": finding.end_line, "column": finding.end_column}
-                positions = {"begin": begin, "end": end}
-                issues.append(_issue(outcome.path, finding.codemod, finding.message, "major", positions, seen))
+                line, column, end_line, end_column = finding.in_file
+                begin = {"line": line, "column": column}
+                positions = {"begin": begin, "end": {"line": end_line, "column": end_column}}
+                issue = _issue(outcome.path, finding.codemod, finding.message, "major", positions, seen)
+                issues.append({**issue, "description": finding.placed_message})
             for failure in outcome.failures:
                 place = {"line": failure.line or 1, "column": 1}
                 positions = {"begin": place, "end": place}

@@ -42,13 +42,15 @@ def _file(outcome: FileOutcome) -> dict[str, Any]:
 
 
 def finding_document(finding: ReportedFinding) -> dict[str, Any]:
-    """One finding, as all formats of JSON have it."""
+    """One finding, as all formats of JSON have it; in a notebook lines and columns are those in the cell."""
+    place = finding.in_cell or finding
     return {
         "codemod": finding.codemod,
-        "line": finding.line,
-        "column": finding.column,
-        "end_line": finding.end_line,
-        "end_column": finding.end_column,
+        "cell": finding.in_cell.cell if finding.in_cell else None,
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
         "message": finding.message,
         "safety": finding.safety,
         "fixed": finding.fixed,

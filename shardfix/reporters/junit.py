@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from shardfix.reporters.base import Reporter
+from shardfix.reporters.text import position
 
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, Summary
@@ -45,9 +46,10 @@ class JunitReporter(Reporter):
         attributes = {"name": path, **{key: str(value) for key, value in numbers.items()}}
         suite = ElementTree.SubElement(root, "testsuite", attributes)
         for finding in findings:
-            test = _case(suite, finding.codemod, path, finding.line)
-            failure = ElementTree.SubElement(test, "failure", type=finding.codemod, message=_printable(finding.message))
-            place = f"{path}:{finding.line}:{finding.column}"
+            test = _case(suite, finding.codemod, path, finding.in_file[0])
+            message = _printable(finding.placed_message)
+            failure = ElementTree.SubElement(test, "failure", type=finding.codemod, message=message)
+            place = f"{path}:{position(finding)}"
             lines = [f"{place}: {finding.message} [{finding.safety}]", finding.reason, *finding.choices]
             failure.text = _printable("\n".join(filter(None, lines)))
         for trouble in outcome.failures:

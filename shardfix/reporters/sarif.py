@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from shardfix import __version__
 from shardfix.codemod import Codemod, Safety, all_codemods
-from shardfix.files import decode
+from shardfix.documents import document
 from shardfix.lines import Lines
 from shardfix.reporters.base import Reporter
 
@@ -61,7 +61,7 @@ class SarifReporter(Reporter):
         findings = self._left(outcome)
         if not findings:
             return
-        lines = Lines(decode(outcome.before).text)
+        lines = Lines(document(outcome.path, outcome.before).text)
         for finding in findings:
             yield _result(outcome.path, finding, rules[finding.codemod], lines)
 
@@ -83,19 +83,19 @@ def _result(path: str, finding: ReportedFinding, rule: int, lines: Lines) -> dic
         "ruleId": finding.codemod,
         "ruleIndex": rule,
         "level": LEVELS[finding.safety],
-        "message": {"text": ": ".join(filter(None, (finding.message, finding.reason)))},
+        "message": {"text": ": ".join(filter(None, (finding.placed_message, finding.reason)))},
         "locations": [
             {
                 "physicalLocation": {
                     "artifactLocation": _artifact(path),
-                    "region": _region((finding.line, finding.column), (finding.end_line, finding.end_column)),
+                    "region": _region(finding.in_file[:2], finding.in_file[2:]),
                 }
             }
         ],
         "partialFingerprints": {"shardfix/v1": hashlib.sha256(identity.encode(errors="replace")).hexdigest()},
         "properties": {"safety": finding.safety.value, "choices": list(finding.choices)},
     }
-    if finding.changes:
+    if finding.changes and finding.in_cell is None:  # what changes of a notebook is JSON
         replacements = [
             {
                 "deletedRegion": _region(lines.position(change.start), lines.position(change.end)),

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from shardfix.application import Mode
 from shardfix.codemod import Safety
-from shardfix.files import decode
-from shardfix.patch import lies_outside, unified_diff
+from shardfix.documents import document
+from shardfix.patch import lies_outside
 from shardfix.reporters.base import Reporter, Stream, Style
 from shardfix.reporters.code_frame import code_frame
+from shardfix.reporters.patches import write_patch
 
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
 
-__all__ = ["TextReporter", "counted", "finding_line", "painted"]
+__all__ = ["TextReporter", "counted", "finding_line", "position"]
 
 SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
 
@@ -28,7 +29,7 @@ class TextReporter(Reporter):
             for finding in outcome.findings:
                 self.out.line(finding_line(outcome.path, finding, self.out))
         elif outcome.after is not None:
-            self.out.raw(painted(unified_diff(outcome.path, outcome.before, outcome.after), self.out))
+            write_patch(outcome.path, outcome.before, outcome.after, self.out)
 
     def finish(self, outcomes: Sequence[FileOutcome], summary: Summary) -> None:
         self.out.file.flush()  # where both streams go to one place, the patch comes first
@@ -45,7 +46,7 @@ class TextReporter(Reporter):
 
     def _explain(self, outcome: FileOutcome, finding: ReportedFinding) -> None:
         self.err.line(finding_line(outcome.path, finding, self.err))
-        for line in code_frame(decode(outcome.before).text, finding, self.err):
+        for line in code_frame(document(outcome.path, outcome.before).shown, finding, self.err):
             self.err.line(line)
         if finding.reason:
             self.err.line(f"    {self.err.paint('why:', Style.DIM)} {finding.reason}")
@@ -55,23 +56,16 @@ class TextReporter(Reporter):
 
 def finding_line(path: str, finding: ReportedFinding, stream: Stream) -> str:
     """One finding in one line."""
-    place = stream.paint(path, Style.BOLD) + f":{finding.line}:{finding.column}"
+    place = stream.paint(path, Style.BOLD) + f":{position(finding)}"
     codemod = stream.paint(finding.codemod, Style.CYAN)
     safety = stream.paint(f"[{finding.safety}]", SAFETY_STYLE[finding.safety])
     return f"{place}: {codemod}: {finding.message} {safety}"
 
 
-def painted(patch: bytes, stream: Stream) -> bytes:
-    """A patch in colours, where the stream has them."""
-    if not stream.colored:
-        return patch
-    styles = {b"-": Style.RED, b"+": Style.GREEN, b"@": Style.CYAN}
-    lines = patch.split(b"\n")
-    for number, line in enumerate(lines):
-        style = Style.BOLD if number < 2 else styles.get(line[:1])
-        if style:
-            lines[number] = b"\x1b[%bm%b\x1b[0m" % (style.value.encode(), line)
-    return b"\n".join(lines)
+def position(finding: ReportedFinding) -> str:
+    """Line and column; in a notebook those in the cell, after the cell."""
+    place = finding.in_cell
+    return f"cell {place.cell}:{place.line}:{place.column}" if place else f"{finding.line}:{finding.column}"
 
 
 def _sentence(summary: Summary, mode: Mode) -> str:

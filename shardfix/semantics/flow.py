@@ -38,7 +38,8 @@ class Flow:
 
     dotted: str
     imported: ImportedName | None
-    """The import that binds the function or its module; None for a dotted use such as ``jax.experimental.m.f``."""
+    """The import that binds the function or its module; None for a dotted use such as ``jax.experimental.m.f``, and for
+    ``from jax.experimental.m import *``."""
     loads: ImportedName | None = None
     """The ``import a.b`` that loads the module of a dotted use, where nothing else needs it."""
     spelled: list[ast.expr] = field(default_factory=list)
@@ -98,6 +99,12 @@ def flows(module: Module, dotted: str) -> list[Flow]:
                 flow.names.add(imported.bound)
             found.append(flow)
             covered.update(flow.spelled)
+    if home in module.module_scope.star_imports:
+        star = Flow(dotted, None)
+        for use in module.uses_of(dotted):
+            if isinstance(use, ast.Name) and module.scope_of(use).lookup(use.id) is None:
+                _add(module, star, use, True)
+        found += [star] if star.spelled else []
     if f"{home.rpartition('.')[2]}.{dotted.rpartition('.')[2]}" not in module.source:
         return found  # looking up every name of a module is the dear part
     loads = _loads(module, home)

@@ -180,7 +180,7 @@ class Project:
         digest = digest_of_bytes(data)
         if self._digests.setdefault(path, digest) != digest:
             self._digests[path] = "changed meanwhile"
-        return _decoded(data)
+        return _decoded(path, data)
 
     def mentioning(self, word: str) -> tuple[str, ...]:
         """The files of the run whose text holds ``word``."""
@@ -280,11 +280,12 @@ def digest_of_bytes(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _decoded(data: bytes) -> str | None:
-    from shardfix.files import FileProblem, decode
+def _decoded(path: str, data: bytes) -> str | None:
+    from shardfix.documents import document
+    from shardfix.files import FileProblem
 
     try:
-        text = decode(data).text
+        text = document(path, data).text
     except FileProblem:
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")

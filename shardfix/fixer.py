@@ -70,7 +70,7 @@ def fix(
     """
     timing = timing or Timing()
     with timing.stage("parse", len(source)):
-        original = Module(source, path, project)
+        original = project.module_of(source, path)
     if Suppressions.of(original).skip_file:
         return Result((), source)
     run = _Run(original, settings, [codemod(settings) for codemod in codemods], accepted, timing)
@@ -129,8 +129,7 @@ class _Run:
             if source in texts:
                 break  # it goes round in circles
             texts.add(source)
-            module = Module(source, module.path, module.project)
-            module.project.adopt(module)
+            module = module.project.module_of(source, module.path)
         return self._unsettled()
 
     def _one_pass(self, module: Module, number: int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.interpreter import Environment, Interpreter, Trace, static_environment
 from shardfix.semantics.interpreter.names import MAPS
-from shardfix.semantics.values import Function
+from shardfix.semantics.values import Function, Sharding, Spec
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import ImportedName, Module
@@ -109,10 +110,14 @@ def _functions_of_interest(module: Module) -> tuple[list[ast.FunctionDef], bool]
     and whether anything in the file has to do with maps at all."""
     interesting: set[ast.AST] = set()
     places: list[ast.AST] = [call.node for call in module.calls_to(*MAPS)]
-    places += [keyword for keyword in module.nodes(ast.keyword) if keyword.arg == "out_sharding"]
+    places += [
+        keyword
+        for keyword in module.nodes(ast.keyword)
+        if keyword.arg == "out_sharding" and _is_sharding(module, keyword.value)
+    ]
     for place in places:
         interesting.update(_functions_around(module, place))
-    names = {node.name for node in interesting if isinstance(node, ast.FunctionDef)}
+    names = _called_names(interesting)
     for place in places:  # mapped = jax.shard_map(...)
         names |= _assigned_names(module.statement(place))
     names |= _imported_mappers(module)
@@ -127,8 +132,21 @@ def _functions_of_interest(module: Module) -> tuple[list[ast.FunctionDef], bool]
         if found <= interesting:
             break
         interesting |= found
-        names |= {node.name for node in found if isinstance(node, ast.FunctionDef)}
+        names |= _called_names(found)
     return [node for node in module.nodes(ast.FunctionDef) if node in interesting], bool(places or names)
+
+
+def _is_sharding(module: Module, value: ast.expr) -> bool:
+    """Whether ``value`` is, or may be, a spec or a sharding that is known where it stands; a parameter is for the callers to say."""
+    if isinstance(value, ast.IfExp):
+        return _is_sharding(module, value.body) or _is_sharding(module, value.orelse)
+    return isinstance(module.value_of(value), Spec | Sharding)
+
+
+def _called_names(functions: Iterable[ast.AST]) -> set[str]:
+    """The names by which functions are called; special methods have none."""
+    names = {node.name for node in functions if isinstance(node, ast.FunctionDef)}
+    return {name for name in names if not (name.startswith("__") and name.endswith("__"))}
 
 
 def _imported_mappers(module: Module) -> set[str]:

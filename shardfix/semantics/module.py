@@ -12,7 +12,15 @@ from shardfix.codemod import Range
 from shardfix.semantics import gates
 from shardfix.semantics.calls import Call, collect_calls
 from shardfix.semantics.project import Project
-from shardfix.semantics.scopes import Binding, Scope, build_scopes, enclosing_scope_node, index_nodes, last_before
+from shardfix.semantics.scopes import (
+    Binding,
+    Scope,
+    ScopeNode,
+    build_scopes,
+    enclosing_scope_node,
+    index_nodes,
+    last_before,
+)
 
 if TYPE_CHECKING:
     from shardfix.semantics.interpreter import Environment, Interpreter, Trace
@@ -67,6 +75,7 @@ class Module:
             warnings.simplefilter("ignore")
             self.tree = ast.parse(source)
         self._nodes, self._parents = index_nodes(self.tree)
+        self._scope_nodes: dict[ast.AST, ScopeNode] = {}
         self._resolved: dict[ast.AST, frozenset[str]] = {}
         self._resolving: set[ast.AST] = set()
         self._cut_short = False
@@ -149,7 +158,7 @@ class Module:
     @cached_property
     def scopes(self) -> dict[ast.AST, Scope]:
         """All scopes by their node."""
-        return build_scopes(self.tree, self._nodes, self._parents)
+        return build_scopes(self.tree, self._nodes, self._parents, self._scope_nodes)
 
     @property
     def module_scope(self) -> Scope:
@@ -157,7 +166,7 @@ class Module:
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated."""
-        return self.scopes[enclosing_scope_node(node, self._parents)]
+        return self.scopes[enclosing_scope_node(node, self._parents, self._scope_nodes)]
 
     def scope_at(self, place: Range) -> Scope:
         """The innermost scope whose body holds ``place``."""
@@ -487,6 +496,14 @@ class Module:
         """The functions that hold a ``yield``."""
         yields: list[ast.Yield | ast.YieldFrom] = [*self.nodes(ast.Yield), *self.nodes(ast.YieldFrom)]
         return frozenset(self.scope_of(node).node for node in yields)
+
+    @cached_property
+    def loops_with_jumps(self) -> frozenset[ast.AST]:
+        """The loops that hold a ``break`` or ``continue``, of whichever loop."""
+        jumps: list[ast.Break | ast.Continue] = [*self.nodes(ast.Break), *self.nodes(ast.Continue)]
+        return frozenset(
+            around for jump in jumps for around in self.ancestors(jump) if isinstance(around, ast.For | ast.While)
+        )
 
     # Compatibility code
 

@@ -58,6 +58,9 @@ class Project:
         self.sources = {os.path.abspath(path): text for path, text in (sources or {}).items()}
         self._read = read
         self._modules: dict[str, Module | None] = {}
+        self._spellings = {os.path.abspath(path): path for path in self._files}
+        """The paths of the run's files as they are spelled there, by their absolute ones."""
+        self._found: dict[tuple[str, str], str | None] = {}
         self._paths: dict[tuple[str, str], tuple[str | None, frozenset[str]]] = {}
         self._exists: dict[str, bool] = {}
         self._roots: dict[str, tuple[str, frozenset[str]]] = {}
@@ -119,16 +122,32 @@ class Project:
             self._modules[path] = None
             if source is not None:
                 try:
-                    self._modules[path] = Module(source, path, self)
-                    self.parsed += len(source)
+                    self.adopt(Module(source, self._spellings.get(path, path), self))
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
                     pass
         return self._modules[path]
 
+    def module_of(self, source: str, path: str) -> Module:
+        """The module with this text, which others see from now on: the one that they see already, if it has that text.
+
+        Raises:
+            SyntaxError, ValueError, RecursionError, MemoryError: the text cannot be parsed, as :func:`ast.parse`.
+        """
+        from shardfix.semantics.module import Module
+
+        known = self._modules.get(os.path.abspath(path))
+        if known is not None and known.path == path and known.source == source:
+            return known
+        module = Module(source, path, self)
+        self.adopt(module)
+        return module
+
     def adopt(self, module: Module) -> None:
-        """Make ``module`` the one that others see for its path (the fixer's current text)."""
-        self._modules[os.path.abspath(module.path)] = module
-        self.parsed += len(module.source)
+        """Make ``module`` the one that others see for its path."""
+        path = os.path.abspath(module.path)
+        if self._modules.get(path) is not module:
+            self._modules[path] = module
+            self.parsed += len(module.source)
 
     def importers_of(self, path: str, name: str) -> Iterator[str]:
         """The files of the run, beside ``path``, that import ``name`` from it or read it as an attribute of it."""
@@ -172,6 +191,12 @@ class Project:
 
     def find(self, dotted: str, importer: str) -> str | None:
         """The path of the module ``dotted``, searched from the importing file's folder up to the project's root."""
+        asked_before = (dotted, importer)
+        if asked_before not in self._found:
+            self._found[asked_before] = self._found_for(dotted, importer)
+        return self._found[asked_before]
+
+    def _found_for(self, dotted: str, importer: str) -> str | None:
         key = (dotted, os.path.dirname(importer))
         if key not in self._paths:
             self._looking = set()

@@ -120,53 +120,58 @@ class Scope:
         target.bindings.setdefault(binding.name, []).append(binding)
 
 
-def enclosing_scope_node(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> ScopeNode:
-    """The node of the scope that ``node`` is evaluated in: defaults, decorators, bases and first iterables lie outside."""
-    child = node
-    parent = parents.get(child)
-    while parent is not None:
-        if isinstance(parent, ast.Module):
-            return parent
-        if isinstance(parent, ast.Lambda):
-            if child is parent.body:
-                return parent
-        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            if isinstance(child, ast.stmt) and child in parent.body:
-                return parent
-        elif isinstance(parent, COMPREHENSIONS):
-            if child is not parent.generators[0]:
-                return parent
-            if not _in_first_iterable(node, child, parents):
-                return parent
-        child, parent = parent, parents.get(parent)
-    assert isinstance(child, ast.Module)
-    return child
+def enclosing_scope_node(
+    node: ast.AST, parents: Mapping[ast.AST, ast.AST], known: dict[ast.AST, ScopeNode]
+) -> ScopeNode:
+    """The node of the scope that ``node`` is evaluated in: defaults, decorators, bases and first iterables lie outside.
 
-
-def _in_first_iterable(node: ast.AST, generator: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
-    assert isinstance(generator, ast.comprehension)
-    while node is not generator:
-        if node is generator.iter:
-            return True
-        node = parents[node]
-    return False
+    ``known`` holds earlier answers, and gets those of the nodes on the way.
+    """
+    passed: list[ast.AST] = []
+    found = known.get(node)
+    while found is None:
+        passed.append(node)
+        parent = parents.get(node)
+        match parent:
+            case None:
+                assert isinstance(node, ast.Module)
+                found = node
+            case ast.Lambda() if node is not parent.body:
+                node = parent
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if not isinstance(node, ast.stmt):
+                node = parent
+            case ast.Module() | ast.Lambda() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found = parent
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                found = parent
+            case ast.comprehension() if node is parent.iter and parents[parent].generators[0] is parent:  # type: ignore[attr-defined]
+                node = parents[parent]
+            case _:
+                node = parent
+        found = found or known.get(node)
+    known.update(dict.fromkeys(passed, found))
+    return found
 
 
 def build_scopes(
-    tree: ast.Module, nodes: Mapping[type, list[ast.AST]], parents: Mapping[ast.AST, ast.AST]
+    tree: ast.Module,
+    nodes: Mapping[type, list[ast.AST]],
+    parents: Mapping[ast.AST, ast.AST],
+    around: dict[ast.AST, ScopeNode],
 ) -> dict[ast.AST, Scope]:
-    """All scopes of a module by their node. ``nodes`` holds the nodes of the tree by type, in source order."""
+    """All scopes of a module by their node. ``nodes`` holds the nodes of the tree by type, in source order; ``around`` is for
+    :func:`enclosing_scope_node`."""
     scopes: dict[ast.AST, Scope] = {tree: Scope(tree, None)}
 
     def scope_for(node: ast.AST) -> Scope:
         known = scopes.get(node)
         if known is None:
-            outer = enclosing_scope_node(node, parents)
+            outer = enclosing_scope_node(node, parents, around)
             known = scopes[node] = Scope(node, scope_for(outer))  # type: ignore[arg-type]
         return known
 
     def scope_of(node: ast.AST) -> Scope:
-        return scope_for(enclosing_scope_node(node, parents))
+        return scope_for(enclosing_scope_node(node, parents, around))
 
     for kind in SCOPE_NODES[1:]:
         for node in nodes.get(kind, ()):

@@ -39,9 +39,10 @@ def held(value: Value, part: Value, depth: int = 0) -> bool:
     if depth == DEEPEST:
         return True
     depth += 1
-    return any(
-        inner is part or (inner.__class__ in HOLDERS and held(inner, part, depth)) for inner in inner_values(value)
-    )
+    for inner in inner_values(value):  # noqa: SIM110 - asked of every variable at every change, and faster than any()
+        if inner is part or (inner.__class__ in HOLDERS and held(inner, part, depth)):
+            return True
+    return False
 
 
 def inner_values(value: Value) -> tuple[Value, ...]:
@@ -50,9 +51,9 @@ def inner_values(value: Value) -> tuple[Value, ...]:
         case Sequence():
             return value.items if value.items is not None else (value.rest,)
         case Dict():
-            return tuple(item for _, item in value.items)
+            return tuple([item for _, item in value.items])
         case Instance():
-            return tuple(item for _, item in value.attributes)
+            return tuple([item for _, item in value.attributes])
         case BoundMethod():
             return (value.owner,)
         case Function():
@@ -60,7 +61,7 @@ def inner_values(value: Value) -> tuple[Value, ...]:
         case Transformed():
             return (value.function, *value.arguments)
         case Partial():
-            return (value.function, *value.arguments, *(item for _, item in value.keywords))
+            return (value.function, *value.arguments, *[item for _, item in value.keywords])
     return ()
 
 

@@ -44,13 +44,21 @@ def binding_value(interpreter: Interpreter, binding: Binding, environment: Envir
             cls = Class(module, binding.node)  # type: ignore[arg-type]
             return cls if is_plain_class(cls) else UNKNOWN
         case "assignment" if binding.value is not None:
-            value = interpreter.evaluate(binding.value, environment)
-            for position in binding.path:
-                value = element_of(value, position)
-            return value
+            if not binding.path:
+                return interpreter.evaluate(binding.value, environment)
+            return _unpacked(interpreter, binding.value, binding.path, environment)
         case "with" if binding.value is not None and not binding.path:
             return entered_context(interpreter.evaluate(binding.value, environment))
     return UNKNOWN
+
+
+def _unpacked(interpreter: Interpreter, node: ast.expr, path: tuple[int, ...], environment: Environment) -> Value:
+    """What one of the targets gets that ``node`` is unpacked to; the others ask for the same."""
+    key = (id(environment), node) if environment.kept else None
+    value = interpreter.once(key, (environment,), lambda: interpreter.evaluate(node, environment))
+    for position in path:
+        value = element_of(value, position)
+    return value
 
 
 def imported(interpreter: Interpreter, module: Module, dotted: str) -> Value:

@@ -26,7 +26,6 @@ from shardfix.semantics.interpreter.maps import call_mapped
 from shardfix.semantics.interpreter.mutation import changed_by_method
 from shardfix.semantics.interpreter.names import SHARDING_KEYWORDS
 from shardfix.semantics.interpreter.parameters import bind_parameters
-from shardfix.semantics.interpreter.paths import Flow
 from shardfix.semantics.interpreter.repeats import NOWHERE, OUTSIDE, Repeats, is_plain, run_key
 from shardfix.semantics.interpreter.trace import Environment, Evaluation, FunctionRun, Later, ReturnFact, Trace
 from shardfix.semantics.interpreter.transforms import call_transformed
@@ -125,7 +124,7 @@ class Interpreter:
         """Run the top level of a module."""
         environment = Environment(module, module.module_scope, None)
 
-        def work() -> Flow:
+        def work() -> bool:
             self.frames.append(environment)
             return self.run_block(module.tree.body, environment, [])
 
@@ -147,11 +146,20 @@ class Interpreter:
             self.exits.clear()
             self._depth = 0
 
-    def spend(self) -> None:
-        """Count one more expression or statement."""
-        self._left -= 1
+    def spend(self, count: int = 1) -> None:
+        """Count one more expression or statement, or several.
+
+        Raises:
+            OutOfBudget: that was more than there was left.
+        """
+        self._left -= count
         if self._left < 0:
             raise OutOfBudget
+
+    def _give_up_if_too_dear(self, key: Hashable) -> None:
+        """Do not begin what is known to cost more than there is left."""
+        if self._repeats.more_than(key) >= self._left > 0:
+            self.spend(self._left + 1)
 
     @property
     def is_deep(self) -> bool:
@@ -178,11 +186,16 @@ class Interpreter:
             return UNKNOWN
         if name in environment.module.mutated_names:
             return UNKNOWN
+        self._give_up_if_too_dear(key)
         cut_before, self._cut_short = self._cut_short, False
         self._in_progress.add(key)
+        left = self._left
         try:
             bindings = environment.scope.bindings.get(name, [])
             value = join_all(binding_value(self, binding, environment) for binding in bindings)
+        except OutOfBudget:
+            self._repeats.remember_too_dear(key, left, environment)
+            raise
         finally:
             self._in_progress.discard(key)
         if environment.kept and not (self._cut_short and self._in_progress):
@@ -204,7 +217,7 @@ class Interpreter:
         finally:
             self._depth -= 1
 
-    def run_block(self, block: Iterable[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> Flow:
+    def run_block(self, block: Iterable[ast.stmt], environment: Environment, returns: list[ReturnFact]) -> bool:
         """Run statements one after the other; what they return is added to ``returns``."""
         return statements.run_block(self, block, environment, returns)
 
@@ -284,17 +297,22 @@ class Interpreter:
 
     def once(self, key: Hashable | None, alive: tuple[object, ...], work: Callable[[], Value]) -> Value:
         """What ``work`` gives, which is what it gave before under the same key (None: it depends on more than can be told)."""
-        known = self._repeats.result(key) if key is not None else None
+        if key is None:
+            return work()
+        known = self._repeats.result(key)
         if known is not None:
             result, cost = known
-            self._left -= cost  # so that what is known does not hang on what was asked before
-            if self._left < 0:
-                raise OutOfBudget
+            self.spend(cost)  # so that what is known does not hang on what was asked before
             return result
+        self._give_up_if_too_dear(key)
         reach, self.reach = self.reach, NOWHERE
         left = self._left
-        result = work()
-        if key is not None and self.reach >= len(self.frames) and is_plain(result):
+        try:
+            result = work()
+        except OutOfBudget:
+            self._repeats.remember_too_dear(key, left, *alive)
+            raise
+        if self.reach >= len(self.frames) and is_plain(result):
             self._repeats.remember(key, result, left - self._left, *alive)
         self.reach = min(reach, self.reach)
         return result
@@ -323,9 +341,9 @@ class Interpreter:
                 value = self.evaluate(node.body, environment)
                 return FunctionRun(function, (ReturnFact(node.body, value),), value)
             returns: list[ReturnFact] = []
-            flow = self.run_block(node.body, environment, returns)
+            falls_through = self.run_block(node.body, environment, returns)
             values = [fact.value for fact in returns]
-            if flow.falls_through:
+            if falls_through:
                 values.append(Constant(None))
             result = join_all(values) if values else UNKNOWN
             return FunctionRun(function, tuple(returns), result)

@@ -1,9 +1,11 @@
-"""Where control parts and meets again: branches, loops, ``try`` and ``match``."""
+"""Where control parts and meets again: branches, loops, ``try`` and ``match``.
+
+As for any statement, the answer is whether control falls through to the next one.
+"""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shardfix.semantics.interpreter.aliases import HOLDERS, holds_any, of_its_kind, shared_containers
@@ -18,13 +20,6 @@ LOOP_ROUNDS = 3
 """Rounds after which the variables of a loop that still change are unknown."""
 
 
-@dataclass(frozen=True)
-class Flow:
-    """How a block of statements ended."""
-
-    falls_through: bool
-
-
 def branch(
     interpreter: Interpreter,
     truth: bool | None,
@@ -32,7 +27,7 @@ def branch(
     orelse: list[ast.stmt],
     environment: Environment,
     returns: list[ReturnFact],
-) -> Flow:
+) -> bool:
     if truth is True:
         return interpreter.run_block(body, environment, returns)
     if truth is False:
@@ -43,11 +38,11 @@ def branch(
         after_body = environment.variables
         environment.variables = dict(before)
         second = interpreter.run_block(orelse, environment, returns)
-    if not second.falls_through:
+    if not second:
         environment.variables = after_body
-    elif first.falls_through:
+    elif first:
         environment.variables = joined_variables(after_body, environment.variables)
-    return Flow(first.falls_through or second.falls_through)
+    return first or second
 
 
 def loop(
@@ -58,7 +53,7 @@ def loop(
     environment: Environment,
     returns: list[ReturnFact],
     node: ast.stmt,
-) -> Flow:
+) -> bool:
     for _ in range(LOOP_ROUNDS):
         before = dict(environment.variables)
         _round(interpreter, bind, body, environment, returns)
@@ -73,10 +68,10 @@ def loop(
     environment.variables = dict(before)
     with interpreter.maybe(environment):
         interpreter.run_block(orelse, environment, returns)
-    if has_jumps(body):  # after a break it is not run
+    if node in environment.module.loops_with_jumps:  # after a break it is not run
         environment.variables = joined_variables(before, environment.variables)
     endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value is True
-    return Flow(not endless or any(isinstance(inner, ast.Break) for inner in ast.walk(node)))
+    return not endless or any(isinstance(inner, ast.Break) for inner in ast.walk(node))
 
 
 def rounds(
@@ -87,12 +82,12 @@ def rounds(
     orelse: list[ast.stmt],
     environment: Environment,
     returns: list[ReturnFact],
-) -> Flow:
+) -> bool:
     """A loop over known items without break or continue: one round after the other."""
     for item in items:
         bind(interpreter, target, item, environment)
-        if not interpreter.run_block(body, environment, returns).falls_through:
-            return Flow(False)
+        if not interpreter.run_block(body, environment, returns):
+            return False
     return interpreter.run_block(orelse, environment, returns)
 
 
@@ -104,10 +99,10 @@ def _round(
     interpreter.exits.append([])
     try:
         with interpreter.maybe(environment):
-            flow = interpreter.run_block(body, environment, returns)
+            falls_through = interpreter.run_block(body, environment, returns)
     finally:
         exits = interpreter.exits.pop()
-    ends = [environment.variables, *exits] if flow.falls_through or not exits else exits
+    ends = [environment.variables, *exits] if falls_through or not exits else exits
     environment.variables = ends[0]
     for end in ends[1:]:
         environment.variables = joined_variables(environment.variables, end)
@@ -115,26 +110,26 @@ def _round(
 
 def try_statement(
     interpreter: Interpreter, node: ast.Try | ast.TryStar, environment: Environment, returns: list[ReturnFact]
-) -> Flow:
+) -> bool:
     before = dict(environment.variables)
     exits = len(interpreter.exits[-1]) if interpreter.exits else 0
     with interpreter.maybe(environment):
-        flow = interpreter.run_block(node.body, environment, returns)
-        if flow.falls_through:
-            flow = interpreter.run_block(node.orelse, environment, returns)
-        ends = [environment.variables] if flow.falls_through else []
+        falls_through = interpreter.run_block(node.body, environment, returns)
+        if falls_through:
+            falls_through = interpreter.run_block(node.orelse, environment, returns)
+        ends = [environment.variables] if falls_through else []
         changed = [name for name, value in before.items() if environment.variables.get(name) is not value]
         for handler in node.handlers:
             environment.variables = {**before, **{name: of_its_kind(before[name]) for name in changed}}
             forget_assigned(interpreter, node.body, environment)
-            if interpreter.run_block(handler.body, environment, returns).falls_through:
+            if interpreter.run_block(handler.body, environment, returns):
                 ends.append(environment.variables)
     if ends:
         environment.variables = ends[0]
         for end in ends[1:]:
             environment.variables = joined_variables(environment.variables, end)
     if not node.finalbody:
-        return Flow(bool(ends))
+        return bool(ends)
     if interpreter.exits:  # breaks out of the try pass through the final block too
         variables = environment.variables
         for end in interpreter.exits[-1][exits:]:
@@ -142,12 +137,12 @@ def try_statement(
             forget_assigned(interpreter, node.finalbody, environment)
         environment.variables = variables
     final = interpreter.run_block(node.finalbody, environment, returns)
-    return Flow(bool(ends) and final.falls_through)
+    return bool(ends) and final
 
 
 def match_statement(
     interpreter: Interpreter, cases: list[ast.match_case], environment: Environment, returns: list[ReturnFact]
-) -> Flow:
+) -> bool:
     before = dict(environment.variables)
     ends: list[dict[str, Value]] = [before]
     for case in cases:
@@ -157,8 +152,8 @@ def match_statement(
             if isinstance(name, str):
                 environment.variables[name] = UNKNOWN
         with interpreter.maybe(environment):
-            flow = interpreter.run_block(case.body, environment, returns)
-        if flow.falls_through:
+            falls_through = interpreter.run_block(case.body, environment, returns)
+        if falls_through:
             ends.append(environment.variables)
     whole = (
         bool(cases)
@@ -171,12 +166,7 @@ def match_statement(
     environment.variables = ends[0] if ends else before
     for end in ends[1:]:
         environment.variables = joined_variables(environment.variables, end)
-    return Flow(bool(ends))
-
-
-def has_jumps(body: list[ast.stmt]) -> bool:
-    """Whether a loop's body may end by a break or continue (of whichever loop)."""
-    return any(isinstance(node, ast.Break | ast.Continue) for statement in body for node in ast.walk(statement))
+    return bool(ends)
 
 
 def may_swallow(item: ast.withitem) -> bool:

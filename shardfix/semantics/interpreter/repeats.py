@@ -51,6 +51,7 @@ class Repeats:
     """The results of earlier runs. What their keys name by identity is kept alive with them."""
 
     _known: dict[Hashable, tuple[tuple[Value, int], tuple[object, ...]]] = field(default_factory=dict)
+    _too_dear: dict[Hashable, tuple[int, tuple[object, ...]]] = field(default_factory=dict)
 
     def result(self, key: Hashable) -> tuple[Value, int] | None:
         """The result of the run with this key and what it cost; None where there was none."""
@@ -62,6 +63,18 @@ class Repeats:
         if len(self._known) >= MOST:
             self._known.clear()
         self._known[key] = (result, cost), alive
+
+    def more_than(self, key: Hashable) -> int:
+        """What a run with this key costs at least, as far as earlier ones that were given up have shown."""
+        known = self._too_dear.get(key)
+        return 0 if known is None else known[0]
+
+    def remember_too_dear(self, key: Hashable, spent: int, *alive: object) -> None:
+        """Note that a run with this key was given up for want of budget when it had cost that much."""
+        if len(self._too_dear) >= MOST:
+            self._too_dear.clear()
+        if spent > self.more_than(key):
+            self._too_dear[key] = spent, alive
 
 
 def run_key(function: Function, given: Arguments, *more: Hashable) -> Hashable | None:

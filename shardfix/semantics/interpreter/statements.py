@@ -10,9 +10,7 @@ from shardfix.semantics.interpreter.assignments import augment, bind, forget, fo
 from shardfix.semantics.interpreter.bindings import defined, imported
 from shardfix.semantics.interpreter.operators import truth_of
 from shardfix.semantics.interpreter.paths import (
-    Flow,
     branch,
-    has_jumps,
     joined_variables,
     loop,
     match_statement,
@@ -35,36 +33,41 @@ MOST_ROUNDS = 16
 
 def run_block(
     interpreter: Interpreter, statements: Iterable[ast.stmt], environment: Environment, returns: list[ReturnFact]
-) -> Flow:
+) -> bool:
+    """Run statements one after the other; whether control falls through the last of them."""
     for statement in statements:
         interpreter.spend()
-        if not _statement(interpreter, statement, environment, returns).falls_through:
-            return Flow(False)
-    return Flow(True)
+        if not _statement(interpreter, statement, environment, returns):
+            return False
+    return True
 
 
-def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environment, returns: list[ReturnFact]) -> Flow:
-    match node:
+def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environment, returns: list[ReturnFact]) -> bool:
+    match node:  # the most frequent first
+        case ast.Assign(targets=targets, value=value):
+            result = interpreter.evaluate(value, environment)
+            for target in targets:
+                bind(interpreter, target, result, environment)
+        case ast.Expr(value=value):
+            interpreter.evaluate(value, environment)
+        case ast.If(test=test, body=body, orelse=orelse):
+            return branch(
+                interpreter, truth_of(interpreter.evaluate(test, environment)), body, orelse, environment, returns
+            )
         case ast.Return(value=value):
             returns.append(
                 ReturnFact(value, interpreter.evaluate(value, environment) if value is not None else Constant(None))
             )
             environment.left_early = environment.left_early or environment.open_branches > 0
-            return Flow(False)
+            return False
         case ast.Raise():
-            return Flow(False)  # the caller is not come back to
+            return False  # the caller is not come back to
         case ast.Break() | ast.Continue():
             if interpreter.exits:
                 interpreter.exits[-1].append(dict(environment.variables))
-            return Flow(False)
-        case ast.Expr(value=value):
-            interpreter.evaluate(value, environment)
+            return False
         case ast.Assert(test=test):
             interpreter.evaluate(test, environment)
-        case ast.Assign(targets=targets, value=value):
-            result = interpreter.evaluate(value, environment)
-            for target in targets:
-                bind(interpreter, target, result, environment)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             bind(interpreter, target, interpreter.evaluate(value, environment), environment)
         case ast.AugAssign():
@@ -80,14 +83,10 @@ def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environmen
                 for binding in environment.scope.bindings.get(name, ()):
                     if binding.node is alias:
                         environment.variables[name] = imported(interpreter, environment.module, binding.dotted or "")
-        case ast.If(test=test, body=body, orelse=orelse):
-            return branch(
-                interpreter, truth_of(interpreter.evaluate(test, environment)), body, orelse, environment, returns
-            )
         case ast.For(target=target, iter=iterable, body=body, orelse=orelse):
             source = interpreter.evaluate(iterable, environment)
             if isinstance(source, Sequence) and source.items is not None and len(source.items) <= MOST_ROUNDS:
-                if source.kind != "set" and not has_jumps(body):
+                if source.kind != "set" and node not in environment.module.loops_with_jumps:
                     return rounds(interpreter, target, source.items, body, orelse, environment, returns)
             return loop(
                 interpreter,
@@ -131,4 +130,4 @@ def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environmen
         case ast.AsyncFor() | ast.AsyncWith():
             forget_assigned(interpreter, [node], environment)
             returns.append(ReturnFact(None, UNKNOWN))
-    return Flow(True)
+    return True

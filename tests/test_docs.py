@@ -28,7 +28,7 @@ DOCS = ROOT / "docs"
 TEXTS = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
-@pytest.mark.parametrize("name", ["readme_table", "codemods_page", "cli_page", "errors_page", "schema"])
+@pytest.mark.parametrize("name", ["readme_table", "codemods_page", "cli_page", "errors_page", "schema", "demo"])
 def test_what_is_made_from_the_code_is_up_to_date(name: str) -> None:
     script = ROOT / "scripts" / f"generate_{name}.py"
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, f"run {script.name}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from shardfix import files
 from shardfix.codemod import broken_codemods
 from shardfix.outcomes import ExitCode, Failure, FileOutcome, Outcome, exit_code, summarise
+from shardfix.reporters.progress import Progress
 from shardfix.runner import Task, Worker, run
 from shardfix.settings import UsageProblem, did_you_mean
 from shardfix.target import NEWEST_JAX, oldest
@@ -109,6 +110,7 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
     everything = discover(request)
     found = everything if request.shard is None else request.shard.of(everything)
     timing = Timing()
+    progress = Progress(reporter.err, reporter.out, quiet=reporter.quiet)
     with _executor(request.dask) as executor:
         outcomes = run(
             found,
@@ -117,12 +119,16 @@ def execute(request: Request, reporter: Reporter) -> ExitCode:
             around=[one.path for one in everything],
             executor=executor,
             timing=timing,
+            watch=progress.at,
         )
-        shown = list(_show(outcomes, reporter))
+        try:
+            shown = list(_show(outcomes, reporter, progress))
+        finally:
+            progress.end()
     if request.patch_file is not None:
         _write_patch(request.patch_file, shown)
     if request.mode is Mode.WRITE:
-        shown = [write(outcome) for outcome in shown]
+        shown = list(_write_all(shown, progress))
     code = _sum_up(shown, len(found), request, reporter)
     for line in timing.table() if request.stats else ():
         reporter.err.line(line)
@@ -157,12 +163,23 @@ def discover(request: Request) -> list[Found]:
     return [one for one in found if not (one.named and excluded(os.path.realpath(one.path)))]
 
 
-def _show(outcomes: Iterable[FileOutcome], reporter: Reporter) -> Iterator[FileOutcome]:
+def _show(outcomes: Iterable[FileOutcome], reporter: Reporter, progress: Progress) -> Iterator[FileOutcome]:
     """The outcomes that have something to say; each is shown as it comes."""
     for outcome in outcomes:
         if outcome.findings or outcome.failures:
-            reporter.show(outcome)
+            progress.found(len(outcome.findings))
+            with progress.hidden():
+                reporter.show(outcome)
             yield outcome
+
+
+def _write_all(outcomes: list[FileOutcome], progress: Progress) -> Iterator[FileOutcome]:
+    try:
+        for number, outcome in enumerate(outcomes):
+            progress.at(outcome.path, number, len(outcomes))
+            yield write(outcome)
+    finally:
+        progress.end()
 
 
 def write(outcome: FileOutcome) -> FileOutcome:

@@ -6,9 +6,11 @@ is done again file by file, each in a process of its own, so that only the file 
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,19 +35,29 @@ if TYPE_CHECKING:
     from shardfix.files import Found
     from shardfix.settings import Settings
 
-__all__ = ["Task", "Worker", "run"]
+__all__ = ["Task", "Watch", "Worker", "run"]
 
 SMALL_WORK = 400_000
 """Bytes that are done in this process: to start a pool costs as much time as they do."""
 BATCH = 100_000
 """Bytes that go to a worker at once."""
 BATCH_SECONDS = 600.0
+TICK = 0.2
+"""Seconds after which who waits for a batch is told that it is not done."""
 FILE_SECONDS = 120.0
 """How long a file may take once its batch has failed."""
 MOST_PARSED = 12_000_000
 """Characters of parsed modules that a worker keeps; each takes up to a hundred bytes."""
 MAX_WORKERS = 61
 """More is an error on Windows."""
+
+
+Watch = Callable[[str, int, int | None], None]
+"""Is told of the file that the work is at, how many files are done, and of how many (None: not known yet)."""
+
+
+def _unwatched(path: str, done: int, total: int | None) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -183,6 +195,7 @@ def run(
     around: Iterable[str] = (),
     executor: Executor | None = None,
     timing: Timing | None = None,
+    watch: Watch = _unwatched,
 ) -> Iterator[FileOutcome]:
     """The outcomes of the files, in their order.
 
@@ -195,32 +208,35 @@ def run(
         around: files that belong to the same code, and are searched for users of what is changed; ``found`` always are.
         executor: where to do the work instead; it is sent contents, not paths.
         timing: told what each stage takes, in whatever process.
+        watch: told of the file that the work is at, how many are done, and of how many, once that is known.
     """
     timing = timing or Timing()
     with timing.stage("discover and read"):
-        read = [_read(one) for one in found]
+        read = [_read(one, watch) for one in found]
     contents = {one.path: one.data for one in read if isinstance(one, _Read)}
     paths = tuple(dict.fromkeys((*contents, *around)))
     cache = Cache(contents, paths) if use_cache else None
     worker = Worker(paths, noting=use_cache)
     first_look: list[Task | FileOutcome] = []
     for one in read:
+        watch(one.path, 0, None)
         with timing.stage("prefilter and cache", len(one.data) if isinstance(one, _Read) else 0):
             first_look.append(_first_look(one, worker, settings_for, cache) if isinstance(one, _Read) else one)
     tasks = [look for look in first_look if isinstance(look, Task)]
     workers = min(workers or _processors(), MAX_WORKERS)
     small = workers == 1 or sum(len(task.data) for task in tasks) < SMALL_WORK
+    examined: Iterator[Examined | None]
     if executor is not None:
         from shardfix.remote import on_executor
 
         examined = on_executor(executor, tasks, contents, paths)
     else:
         examined = _in_this_process(tasks, worker) if small else _in_pool(tasks, worker, workers)
-    for look in first_look:
+    for number, look in enumerate(first_look):
         if isinstance(look, FileOutcome):
             yield look
             continue
-        done = next(examined)
+        done = _awaited(examined, functools.partial(watch, look.path, number, len(first_look)))
         if done.timing is not None:
             timing.add(done.timing)
         if cache is not None and done.dependencies is not None:
@@ -239,7 +255,16 @@ class _Read:
     named: bool
 
 
-def _read(one: Found) -> _Read | FileOutcome:
+def _awaited(examined: Iterator[Examined | None], tick: Callable[[], None]) -> Examined:
+    """The next that is there; until then ``tick`` is called now and then."""
+    tick()
+    while (done := next(examined)) is None:
+        tick()
+    return done
+
+
+def _read(one: Found, watch: Watch) -> _Read | FileOutcome:
+    watch(one.path, 0, None)
     if one.problem is not None:
         return FileOutcome.failed(one.path, one.problem)
     try:
@@ -284,22 +309,29 @@ def _processors() -> int:
 # The pool
 
 
-def _in_pool(tasks: Sequence[Task], worker: Worker, workers: int) -> Iterator[Examined]:
+def _in_pool(tasks: Sequence[Task], worker: Worker, workers: int) -> Iterator[Examined | None]:
+    """What came of the tasks; None each time that there is nothing yet."""
     batches = list(_batches(tasks))
     finished = _as_finished([[tasks[place] for place in batch] for batch in batches], worker, workers)
     done: dict[int, Examined] = {}
     for place in range(len(tasks)):
         while place not in done:
             number, examined = next(finished)
-            done.update(zip(batches[number], examined, strict=True))
+            if examined is None:
+                yield None
+            else:
+                done.update(zip(batches[number], examined, strict=True))
         yield done.pop(place)
 
 
-def _as_finished(batches: Sequence[list[Task]], worker: Worker, workers: int) -> Iterator[tuple[int, list[Examined]]]:
+def _as_finished(
+    batches: Sequence[list[Task]], worker: Worker, workers: int
+) -> Iterator[tuple[int, list[Examined] | None]]:
     waiting = dict(enumerate(batches))
     while waiting:
         for number, outcomes in _until_broken(waiting, worker, workers):
-            del waiting[number]
+            if outcomes is not None:
+                del waiting[number]
             yield number, outcomes
         if waiting:
             # The pool broke. The fault may lie in a batch that ran beside the first of those left; then it breaks again.
@@ -329,10 +361,10 @@ def _batches(tasks: Sequence[Task]) -> Iterator[list[int]]:
 
 def _until_broken(
     batches: Mapping[int, list[Task]], worker: Worker, workers: int
-) -> Iterator[tuple[int, list[Examined]]]:
-    """What a pool makes of the batches before one of its workers dies or hangs."""
+) -> Iterator[tuple[int, list[Examined] | None]]:
+    """What a pool makes of the batches before one of its workers dies or hangs; None each time that a batch is not done yet."""
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
 
     others = set(multiprocessing.active_children())
@@ -342,8 +374,11 @@ def _until_broken(
         for number, batch in batches.items():
             futures[number] = pool.submit(_analyse_batch, batch)
         for number in tuple(futures):
+            deadline = time.monotonic() + BATCH_SECONDS
+            while not wait([futures[number]], TICK).done and time.monotonic() < deadline:
+                yield number, None
             try:
-                outcomes = futures[number].result(BATCH_SECONDS)
+                outcomes = futures[number].result(0)
             except (BrokenProcessPool, TimeoutError):
                 break
             yield number, outcomes

@@ -31,7 +31,7 @@ MANUAL = {"puzzle"}
 class SampleCodemod(Codemod):
     """Replaces names of no meaning."""
 
-    triggers = (rb"\b(?:old|step[12]|broken|sw[iu]ng|risky|young|puzzle|crash|die|hang|accent)\b",)
+    triggers = (rb"\b(?:old|step[12]|broken|sw[iu]ng|risky|young|puzzle|crash|die|hang|nap|accent)\b",)
     deprecated = "0.7"
     removed = "0.9"
 
@@ -56,3 +56,5 @@ class SampleCodemod(Codemod):
                 os._exit(9)
             elif node.id == "hang":
                 time.sleep(600)
+            elif node.id == "nap":
+                time.sleep(0.15)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -213,6 +214,7 @@ async def test_what_the_configuration_excludes_and_what_others_wrote_is_left_alo
     (tmp_path / "pyproject.toml").write_text("[tool.shardfix]\nexclude = ['legacy/']\n")
     for folder in ("legacy", ".venv/lib", "site-packages/jax"):
         assert await opened(client, tmp_path / folder / "train.py", OLD) == [], folder
+    assert await opened(client, tmp_path / "train.ipynb", OLD) == []
     assert len(await opened(client, tmp_path / "train.py", OLD)) == 1
 
 
@@ -234,11 +236,15 @@ async def test_the_server_ends_with_its_editor() -> None:
     out, _ = process.communicate(timeout=60)  # which closes stdin
     assert (process.returncode, out) == (0, b"")
     process = subprocess.Popen([BIN / "shardfix", "--lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=2)
+        hello = b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}'
+        process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(hello), hello))
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"Content-Length")
         process.terminate()
-        assert process.wait(timeout=60) == -15
+        assert process.wait(timeout=60) == -signal.SIGTERM
     finally:
         process.kill()
 

@@ -27,7 +27,9 @@ def write_account(place: str, out: Stream) -> ExitCode:
     if not path or not line.isdigit():
         raise UsageProblem(f"not a place: '{place}' (write FILE:LINE, such as train.py:12)")
     if is_notebook(path):
-        raise UsageProblem("--explain-value takes no notebooks; `jupyter nbconvert --to script` makes a Python file of one")
+        raise UsageProblem(
+            "--explain-value takes no notebooks; `jupyter nbconvert --to script` makes a Python file of one"
+        )
     try:
         module = Module(files.decode(files.read(path)).text, path)
     except files.FileProblem as problem:

@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, ClassVar
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import DropImport, Edit, MoveImport, Replace, Wrap, named
 from shardfix.edits.mesh_entry import enter_with_set_mesh
-from shardfix.semantics.flow import Flow, flows
+from shardfix.semantics.flow import Flow, flows, importers, names_in_all
 from shardfix.semantics.mesh_blocks import (
     RESOURCES,
     MeshBlock,
@@ -75,7 +75,7 @@ from shardfix.semantics.mesh_blocks import (
 from shardfix.semantics.meshes import mesh_view
 
 if TYPE_CHECKING:
-    from shardfix.semantics.module import Module
+    from shardfix.semantics.module import ImportedName, Module
 
 __all__ = ["MeshContexts"]
 
@@ -139,12 +139,16 @@ class MeshContexts(Codemod):
     def _use_mesh(self, module: Module, flow: Flow) -> Finding:
         edits = _called_by_new_name(flow)
         message = "jax.sharding.use_mesh is gone since JAX 0.7.1; jax.set_mesh takes its place"
+        exported = _exported(module, flow)
+        if exported is not None:
+            edits = (MoveImport(Range.of(exported.statement), exported.alias.name, NEW),)
         place = flow.imported.alias if flow.imported else flow.spelled[0]
         if any(mesh_view(module).context(call.node).traced for call in flow.calls):
             return self.finding(place, message, reason=str(Trap.TRACED))
         kept = [escape.node for escape in flow.escapes] + [
             call.node for call in flow.calls if not _is_entered(module, call.node)
         ]
+        kept = kept or (_kept_elsewhere(module) if exported is not None else [])
         reason = (
             "jax.set_mesh(mesh) sets the mesh where it is called, and this use is not entered at once" if kept else ""
         )
@@ -191,7 +195,14 @@ class MeshContexts(Codemod):
         return self.finding(place, BLOCK, fix=Fix(fix.edits, Safety.UNSAFE, fix.title, NEEDS), reason=reason)
 
     def _entered(self, module: Module) -> Iterator[Finding]:
-        """A mesh entered by hand: ``stack.enter_context(mesh)``, ``mesh.__enter__()``."""
+        """A mesh entered without a ``with``: ``stack.enter_context(mesh)``, ``mesh.__enter__()``, ``@mesh``."""
+        for function in (*module.nodes(ast.FunctionDef), *module.nodes(ast.AsyncFunctionDef)):
+            for decorator in function.decorator_list:
+                mesh, guess = entered_mesh(module, decorator)
+                if mesh is not None and not guess and not module.is_compatibility_code(function):
+                    yield self.finding(
+                        decorator, BLOCK, reason="the decorator enters the mesh for each call: do it with a block"
+                    )
         for call in module.nodes(ast.Call):
             match call:
                 case ast.Call(func=ast.Attribute(attr="enter_context"), args=[mesh]):
@@ -237,6 +248,12 @@ class MeshContexts(Codemod):
             Replace(Range.of(chain), f"{named('jax.sharding.get_abstract_mesh')}()") for chain in chains
         ]
         edits += [edit for block in blocks for edit in enter_with_set_mesh(module, block)]
+        edits += [
+            DropImport(Range.of(name.statement), name.bound)
+            for name in module.imports
+            if isinstance(name.statement, ast.ImportFrom)
+            and any(f"{reader}.".startswith(f"{name.dotted}.") for reader in RESOURCES)
+        ]
         return Fix(tuple(edits), Safety.UNSAFE, "set the mesh with jax.set_mesh, and read that", NEEDS)
 
 
@@ -265,6 +282,26 @@ def _is_set_around(module: Module, block: MeshBlock) -> bool:
                         if ast.dump(entered) == mesh:
                             return True
     return False
+
+
+def _exported(module: Module, flow: Flow) -> ImportedName | None:
+    """The import of a function that other modules take from this one."""
+    if flow.imported is None or flow.imported.dotted != flow.dotted or not flow.names:
+        return None
+    if flow.spelled and not flow.names & names_in_all(module) and not importers(module, flow.names):
+        return None
+    return flow.imported
+
+
+def _kept_elsewhere(module: Module) -> list[ast.expr]:
+    """The uses of ``use_mesh`` in other files of the project that are not entered at once."""
+    found: list[ast.expr] = []
+    for path in module.project.mentioning("use_mesh"):
+        other = module.project.module_at(path)
+        if other is not None and other is not module:
+            entered = [call.function for call in other.calls_to(USE_MESH) if _is_entered(other, call.node)]
+            found += [use for use in other.uses_of(USE_MESH) if use not in entered]
+    return found
 
 
 def _is_entered(module: Module, call: ast.Call) -> bool:

@@ -105,3 +105,22 @@ def test_none_is_replicated_under_a_mesh_entered_by_hand(
     path.write_text(BY_HAND.replace("ENTER", enter))
     shardfix_command("--write", "--target-jax", "0.12", path)
     assert ("jax.jit(" not in path.read_text()) == stays
+
+
+@pytest.mark.parametrize(
+    ("user", "is_fixed"), [("with use_mesh(mesh):\n    pass\n", True), ("context = use_mesh(mesh)\n", False)]
+)
+def test_a_use_mesh_that_other_files_take_keeps_its_name(
+    user: str, is_fixed: bool, tmp_path: Path, shardfix_command: Callable[..., Any]
+) -> None:
+    library = tmp_path / "library.py"
+    library.write_text(
+        "from jax.sharding import use_mesh\n\n\ndef enter(mesh):\n    with use_mesh(mesh):\n        pass\n"
+    )
+    (tmp_path / "user.py").write_text(
+        f"from library import use_mesh\n\n\ndef run(mesh):\n    {user.replace('    ', '        ')}"
+    )
+    before = library.read_text()
+    shardfix_command("--write", "--target-jax", "0.12", tmp_path)
+    after = before.replace("jax.sharding import use_mesh", "jax import set_mesh as use_mesh")
+    assert library.read_text() == (after if is_fixed else before)

@@ -101,6 +101,10 @@ RUNNERS = frozenset(
 """Run the function they are given where they are called."""
 MAX_DEPTH = 12
 _SETS_MESH = re.compile(r"^\s+(?:\w+\.)*(?:set_mesh|use_mesh)\(", re.MULTILINE)
+_ENTERS_BY_HAND = re.compile(
+    r"enter_context\(\s*(?:[\w.]*[mM]esh\s*\)|[\w.]*(?:Mesh|make_mesh)\()|[mM]esh\.__enter__\(|^\s*@[\w.]*mesh\s*$",
+    re.M,
+)
 _HARMLESS = frozenset(
     "builtins contextlib warnings tempfile unittest pytest time logging tqdm numpy threading absl open".split()
 )
@@ -268,9 +272,8 @@ class ContextView:
         )
         return replace(context, traced=outer.traced)
 
-    @staticmethod
-    def _finish(context: Context, legacy: ast.expr | None, unknown: bool) -> Context:
-        if unknown:
+    def _finish(self, context: Context, legacy: ast.expr | None, unknown: bool) -> Context:
+        if unknown or self._entered_by_hand:
             return replace(context, states=(context.states - {State.NONE}) | {State.UNKNOWN})
         if legacy is not None and State.NONE in context.states:
             return replace(context, states=(context.states - {State.NONE}) | {State.LEGACY})
@@ -284,6 +287,11 @@ class ContextView:
             return not all(name.partition(".")[0] in _HARMLESS or name.startswith("jax.") for name in names)
         text = self.module.text(expression).lower()
         return "mesh" in text or "context" in text or "shard" in text or "scope" in text
+
+    @cached_property
+    def _entered_by_hand(self) -> bool:
+        """Whether a mesh is entered by other means than a ``with``, so that all that runs later is under it."""
+        return _ENTERS_BY_HAND.search(self.module.source) is not None
 
     @cached_property
     def _set_out_of_view(self) -> bool:

@@ -31,6 +31,9 @@ def is_gated(module: Module, node: ast.AST) -> bool:
             case ast.IfExp() if child is not ancestor.test:
                 if _is_probe(module, ancestor.test):
                     return True
+            case ast.BoolOp() if child in ancestor.values:
+                if any(_is_probe(module, value) for value in ancestor.values[: ancestor.values.index(child)]):
+                    return True
         for block in ("body", "orelse", "finalbody"):
             statements = getattr(ancestor, block, None)
             if isinstance(statements, list) and child in statements:
@@ -136,8 +139,19 @@ def _is_import_of_jax(node: ast.AST) -> bool:
     return False
 
 
+def _fails_without_error(statement: ast.Try | ast.TryStar) -> bool:
+    """Whether a try ends in a failure where its body raises nothing: ``else: raise``, ``else: assert False``, ``self.fail()``."""
+    match (statement.orelse or statement.body)[-1]:
+        case ast.Raise() | ast.Assert(test=ast.Constant(value=False)):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="fail") | ast.Name(id="fail"))):
+            return True
+    return False
+
+
 def is_provoked(module: Module, node: ast.AST, *, caught: bool = False) -> bool:
-    """Whether an error is expected: in a ``with pytest.raises(...)`` or ``assertRaises``; with ``caught`` also in a try that catches it."""
+    """Whether an error is expected: in a ``with pytest.raises(...)`` or ``assertRaises``, or in a try that fails without one;
+    with ``caught`` also in any try that catches it."""
     child: ast.AST = node
     for ancestor in module.ancestors(node):
         match ancestor:
@@ -145,10 +159,10 @@ def is_provoked(module: Module, node: ast.AST, *, caught: bool = False) -> bool:
                 for item in ancestor.items:
                     called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
                     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-                    if name == "raises" or name.startswith("assertRaises"):
+                    if name in ("raises", "suppress") or name.startswith("assertRaises"):
                         return True
-            case ast.Try() | ast.TryStar() if caught and child in ancestor.body:
-                if any(
+            case ast.Try() | ast.TryStar() if child in ancestor.body:
+                if (caught or _fails_without_error(ancestor)) and any(
                     _caught_names(handler) & (MAY_BE_ANYTHING | {"AssertionError"}) for handler in ancestor.handlers
                 ):
                     return True

@@ -188,7 +188,8 @@ def entered_mesh(module: Module, expression: ast.expr) -> tuple[Mesh | None, boo
     if known is not None and not _only_named(module, expression):
         return (None, False) if known.abstract else (known, False)
     if is_dotted(expression) and _named_like_a_mesh(expression) and _is_jax_code(module):
-        return known or Mesh(), True
+        if not _is_of_own_class(module, expression):
+            return known or Mesh(), True
     return None, False
 
 
@@ -237,6 +238,19 @@ def _only_named(module: Module, expression: ast.expr) -> bool:
     if not all(binding.kind == "parameter" for binding in settled_bindings(module, expression)):
         return False
     return not isinstance(module.value_of(expression), Mesh)  # an annotation says more than the name
+
+
+def _is_of_own_class(module: Module, expression: ast.expr) -> bool:
+    """Whether an expression is an instance of a class of the project, whatever its name says."""
+    match expression:
+        case ast.Name():
+            values = [binding.value for binding in settled_bindings(module, expression)]
+        case ast.Attribute():
+            values = list(own_attribute(module, expression))
+        case _:
+            return False
+    made = [module.definition(value.func) for value in values if isinstance(value, ast.Call)]
+    return any(found is not None and isinstance(found[1], ast.ClassDef) for found in made)
 
 
 def _named_like_a_mesh(expression: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ __all__ = [
 
 FindingKey = tuple[str, int, int, str]
 """What a finding is known by: its codemod, its line and column in the original text, and its message."""
+
+
+PLACE = re.compile(r"^line \d+(?: of cell \d+)?: ")
 
 
 class ExitCode(enum.IntEnum):
@@ -161,6 +165,8 @@ class CodemodTally:
 
     found: int = 0
     fixed: int = 0
+    left: tuple[tuple[str, int], ...] = ()
+    """Why the others are left, with how many for each reason, the most first."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +199,7 @@ def summarise(outcomes: Iterable[FileOutcome], files: int, target_jax: str) -> S
     found: Counter[str] = Counter()
     fixed: Counter[str] = Counter()
     left: Counter[Safety] = Counter()
+    reasons: dict[str, Counter[str]] = {}
     with_findings = rewritten = failed = 0
     for outcome in outcomes:
         with_findings += bool(outcome.findings)
@@ -204,10 +211,21 @@ def summarise(outcomes: Iterable[FileOutcome], files: int, target_jax: str) -> S
                 fixed[finding.codemod] += 1
             else:
                 left[finding.safety] += 1
-    tallies = {name: CodemodTally(found[name], fixed[name]) for name in sorted(found)}
+                reasons.setdefault(finding.codemod, Counter())[_why(finding)] += 1
+    tallies = {
+        name: CodemodTally(found[name], fixed[name], tuple(reasons.get(name, Counter()).most_common()))
+        for name in sorted(found)
+    }
     return Summary(
         files, with_findings, rewritten, failed, tallies, {safety: left[safety] for safety in Safety}, target_jax
     )
+
+
+def _why(finding: ReportedFinding) -> str:
+    """Why a finding is left, in a few words."""
+    if finding.safety is Safety.MANUAL:
+        return "by hand"
+    return PLACE.sub("", finding.reason.partition(";")[0]).removeprefix("the repair is ")
 
 
 def exit_code(summary: Summary, *, write: bool) -> ExitCode:

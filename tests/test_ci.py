@@ -38,10 +38,35 @@ def test_exit_zero(here: Path, shardfix_command: Command) -> None:
 
 @pytest.mark.usefixtures("sample")
 def test_statistics(here: Path, shardfix_command: Command) -> None:
-    Path("a.py").write_text("old\n" * 12 + "puzzle\n")
-    done = shardfix_command("--check", "--statistics")
-    assert done.err.splitlines()[-1] == "  13  sample-codemod (12 can be fixed)"
-    assert shardfix_command("--write", "--statistics", "-q").err == "  13  sample-codemod (12 fixed)\n"
+    Path("a.py").write_text("old\n" * 12 + "puzzle\n" * 3 + "risky\n" * 2 + "young\n")
+    left = "  3 by hand, 2 unsafe, 1 for other reasons"
+    done = shardfix_command("--check", "--statistics", "--target-jax", "0.8")
+    assert done.err.splitlines()[-2:] == [
+        "codemod         found  fixable  left",
+        f"sample-codemod     18       12     6{left}",
+    ]
+    done = shardfix_command("--write", "--statistics", "-q", "--target-jax", "0.8")
+    assert done.err == f"codemod         found  fixed  left\nsample-codemod     18     12     6{left}\n"
+    Path("a.py").write_text("fine\n")
+    assert shardfix_command("--write", "--statistics", "-q").err == ""
+
+
+@pytest.mark.usefixtures("sample")
+def test_a_check_ends_with_what_is_to_be_done_by_hand(here: Path, shardfix_command: Command) -> None:
+    Path("a.py").write_text("old\nrisky\n" + "puzzle\n" * 4)
+    Path("b.py").write_text("puzzle\n" * 3)
+    done = shardfix_command("--check")
+    assert done.out.count(b"\n") == 9
+    assert done.err.splitlines() == [
+        "To do by hand:",
+        "  sample-codemod: puzzle is out of date",
+        "    at a.py:3:1, a.py:4:1, a.py:5:1, a.py:6:1, b.py:1:1 and 2 more",
+        "    why: there are two ways",
+        "    choice: solve it",
+        "    choice: leave it",
+        "9 findings in 2 files; --write fixes 1; 1 with an unsafe fix (--unsafe); 7 to do by hand.",
+    ]
+    assert shardfix_command("--check", "-q").err == ""
 
 
 def hooks() -> dict[str, dict[str, Any]]:

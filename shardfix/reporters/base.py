@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Color", "Reporter", "Stream", "Style"]
 
 
+MOST_REASONS = 2
+
+
 class Color(enum.StrEnum):
     """When to colour."""
 
@@ -88,13 +91,20 @@ class Reporter(ABC):
         """Show what remains to be said when all is done; ``outcomes`` are those with findings or failures."""
 
     def count(self, summary: Summary) -> None:
-        """Show how many findings each codemod has, the most first."""
+        """Show what came of the findings of each codemod, the most first."""
         tallies = sorted(summary.codemods.items(), key=lambda item: (-item[1].found, item[0]))
-        width = max((len(f"{tally.found:,}") for _, tally in tallies), default=0)
-        verb = "fixed" if self.mode.writes else "can be fixed"
+        rows = [("codemod", "found", "fixed" if self.mode.writes else "fixable", "left", "")]
         for name, tally in tallies:
-            fixed = f" ({tally.fixed:,} {verb})" if tally.fixed else ""
-            self.err.line(f"{tally.found:{width + 2},}  {self.err.paint(name, Style.CYAN)}{fixed}")
+            why = _in_words(tally.left)
+            rows.append((name, f"{tally.found:,}", f"{tally.fixed:,}", f"{tally.found - tally.fixed:,}", why))
+        if len(tallies) > 1:
+            left = summary.found - summary.fixed
+            rows.append(("in all", f"{summary.found:,}", f"{summary.fixed:,}", f"{left:,}", ""))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for place, (name, *numbers, why) in enumerate(rows if tallies else ()):
+            style = Style.CYAN if 0 < place <= len(tallies) else Style.BOLD
+            cells = "".join(number.rjust(width + 2) for number, width in zip(numbers, widths[1:], strict=False))
+            self.err.line(f"{self.err.paint(name.ljust(widths[0]), style)}{cells}  {why}".rstrip())
 
     def complain(self, sentence: str) -> None:
         """Tell of trouble that is not of one file."""
@@ -112,3 +122,12 @@ class Reporter(ABC):
                 self.err.line(
                     f"{self.err.paint(place, Style.BOLD)}: {self.err.paint('error', Style.RED)}: {failure.reason}"
                 )
+
+
+def _in_words(left: Sequence[tuple[str, int]]) -> str:
+    """Why findings are left: the usual reasons, and for how many there are others."""
+    if len(left) == 1:
+        return left[0][0]
+    words = [f"{number:,} {reason}" for reason, number in left[:MOST_REASONS]]
+    others = sum(number for _, number in left[MOST_REASONS:])
+    return ", ".join([*words, f"{others:,} for other reasons"] if others else words)

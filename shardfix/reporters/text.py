@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TextReporter", "counted", "finding_line", "position"]
 
+MOST_PLACES = 5
+"""Places of one task that are listed at the end of a run that has listed all of them before."""
 SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
 
 
@@ -33,7 +35,9 @@ class TextReporter(Reporter):
 
     def finish(self, outcomes: Sequence[FileOutcome], summary: Summary) -> None:
         self.out.file.flush()  # where both streams go to one place, the patch comes first
-        if self.mode is not Mode.CHECK and not self.quiet:
+        if self.mode is Mode.CHECK and not self.quiet:
+            self._list_tasks(outcomes)
+        elif not self.quiet:
             for outcome in outcomes:
                 for finding in outcome.findings:
                     if not finding.fixed:
@@ -44,14 +48,36 @@ class TextReporter(Reporter):
                 self.err.line("The patch reaches outside this folder: apply it with `git apply --unsafe-paths`.")
             self.err.line(_sentence(summary, self.mode))
 
+    def _list_tasks(self, outcomes: Sequence[FileOutcome]) -> None:
+        """What only the author can do; findings that say the same are one task."""
+        tasks: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
+        for outcome in outcomes:
+            for finding in outcome.findings:
+                if finding.safety is Safety.MANUAL and not finding.fixed:
+                    task = finding.codemod, finding.message, finding.reason, finding.choices
+                    tasks.setdefault(task, []).append(f"{outcome.path}:{position(finding)}")
+        if tasks:
+            self.err.line(self.err.paint("To do by hand:", Style.BOLD))
+        for (codemod, message, reason, choices), places in sorted(tasks.items(), key=lambda task: -len(task[1])):
+            self.err.line(f"  {self.err.paint(codemod, Style.CYAN)}: {message}")
+            more = f" and {len(places) - MOST_PLACES:,} more" if len(places) > MOST_PLACES else ""
+            self._labelled("at", ", ".join(places[:MOST_PLACES]) + more)
+            self._say_why(reason, choices)
+
     def _explain(self, outcome: FileOutcome, finding: ReportedFinding) -> None:
         self.err.line(finding_line(outcome.path, finding, self.err))
         for line in code_frame(document(outcome.path, outcome.before).shown, finding, self.err):
             self.err.line(line)
-        if finding.reason:
-            self.err.line(f"    {self.err.paint('why:', Style.DIM)} {finding.reason}")
-        for choice in finding.choices:
-            self.err.line(f"    {self.err.paint('choice:', Style.DIM)} {choice}")
+        self._say_why(finding.reason, finding.choices)
+
+    def _say_why(self, reason: str, choices: Sequence[str]) -> None:
+        if reason:
+            self._labelled("why:", reason)
+        for choice in choices:
+            self._labelled("choice:", choice)
+
+    def _labelled(self, label: str, text: str) -> None:
+        self.err.line(f"    {self.err.paint(label, Style.DIM)} {text}")
 
 
 def finding_line(path: str, finding: ReportedFinding, stream: Stream) -> str:

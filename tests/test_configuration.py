@@ -171,7 +171,7 @@ def test_broken_toml_is_told_if_it_speaks_of_shardfix(here: Path, shardfix_comma
 
 
 def test_show_settings_is_toml_that_says_where_each_comes_from(here: Path, shardfix_command: Command) -> None:
-    configure("select = ['pvary', 'renames']\nper-file-ignores = { 'b.py' = ['renames'] }\ntarget-jax = '0.9'")
+    configure("select = ['pvary', 'renames']\nper-file-ignores = { 'b.py' = ['renames'] }\ntarget-jax = '0.9'\nexclude = ['*_pb2.py']")
     write("a.py", "")
     write("b.py", "")
     done = shardfix_command("--show-settings", "--unsafe", "a.py", "b.py")
@@ -183,6 +183,8 @@ def test_show_settings_is_toml_that_says_where_each_comes_from(here: Path, shard
         "unsafe = true  # command line",
         'target-jax = "0.9"  # pyproject.toml',
         'rank0-style = "auto"  # default',
+        'exclude = ["*_pb2.py"]  # pyproject.toml',
+        'per-file-ignores = {"b.py" = ["renames"]}  # pyproject.toml',
         "",
         f"# b.py (configuration: {here / 'pyproject.toml'})",
         "[tool.shardfix]",
@@ -190,6 +192,8 @@ def test_show_settings_is_toml_that_says_where_each_comes_from(here: Path, shard
         "unsafe = true  # command line",
         'target-jax = "0.9"  # pyproject.toml',
         'rank0-style = "auto"  # default',
+        'exclude = ["*_pb2.py"]  # pyproject.toml',
+        'per-file-ignores = {"b.py" = ["renames"]}  # pyproject.toml',
     ]
     settings = tomllib.loads(shardfix_command("--show-settings", "a.py").out.decode())["tool"]["shardfix"]
     jsonschema.validate(settings, schema())

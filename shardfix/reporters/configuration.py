@@ -12,6 +12,8 @@ from shardfix.reporters.base import Style
 from shardfix.target import NEWEST_JAX, declared_jax
 
 if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
     from shardfix.configuration import Configurations
     from shardfix.reporters.base import Stream
 
@@ -57,3 +59,15 @@ def _values(path: str, configurations: Configurations) -> Iterator[tuple[str, st
     origin = "declared by the project" if declared else source(said.target_jax, found.target_jax)
     yield "target-jax", json.dumps(target), origin
     yield "rank0-style", json.dumps(settings.rank0_style.value), source(said.rank0_style, found.rank0_style)
+    yield "exclude", json.dumps(_patterns(found.exclude)), source(None, found.exclude)
+    ignores = (
+        f"{json.dumps(pattern)} = {json.dumps(names)}"
+        for spec, names in found.per_file_ignores
+        for pattern in _patterns(spec)
+    )
+    yield "per-file-ignores", f"{{{', '.join(ignores)}}}", source(None, found.per_file_ignores)
+
+
+def _patterns(spec: GitIgnoreSpec | None) -> list[str]:
+    """As they stand in the file."""
+    return [str(pattern.pattern) for pattern in spec.patterns] if spec else []

@@ -20,8 +20,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shardfix.semantics.interpreter import Interpreter, MapRun
+from shardfix.semantics.interpreter.core import Interpreter
 from shardfix.semantics.interpreter.invocation import Invocation
+from shardfix.semantics.interpreter.trace import MapRun
 from shardfix.semantics.project import Project
 from shardfix.semantics.values import (
     UNKNOWN,

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.gates import is_provoked
-from shardfix.semantics.interpreter import Environment, Interpreter, Trace, static_environment
+from shardfix.semantics.interpreter.bindings import static_environment
+from shardfix.semantics.interpreter.core import Interpreter
 from shardfix.semantics.interpreter.names import MAPS
+from shardfix.semantics.interpreter.trace import Environment, Trace
 from shardfix.semantics.values import Function, Sharding, Spec
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from shardfix.semantics.scopes import (
 )
 
 if TYPE_CHECKING:
-    from shardfix.semantics.interpreter import Environment, Interpreter, Trace
+    from shardfix.semantics.interpreter.core import Interpreter
+    from shardfix.semantics.interpreter.trace import Environment, Trace
     from shardfix.semantics.values import Value
     from shardfix.suppressions import UnusedSuppression
     from shardfix.tracebacks import Evidence
@@ -516,14 +517,14 @@ class Module:
 
     def value_of(self, node: ast.expr) -> Value:
         """What is known of the value of an expression where it stands: constants, specs, meshes, shardings, functions."""
-        from shardfix.semantics.interpreter import value_of
+        from shardfix.semantics.interpreter.core import value_of
 
         return value_of(self, node)
 
     @cached_property
     def static_interpreter(self) -> Interpreter:
         """The interpreter that answers :meth:`value_of`, with what it has found out already."""
-        from shardfix.semantics.interpreter import Interpreter
+        from shardfix.semantics.interpreter.core import Interpreter
 
         return Interpreter()
 

@@ -100,7 +100,7 @@ def _of_result(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef 
     found = [_of_expression(module, result) if result is not None else UNKNOWN_STRUCTURE for result in results]
     if found and all(item == found[0] for item in found) and found[0].kind != "unknown":
         return found[0]
-    from shardfix.semantics.interpreter import Interpreter
+    from shardfix.semantics.interpreter.core import Interpreter
 
     outer = module.value_of(function) if isinstance(function, ast.Lambda) else None
     value = outer if isinstance(outer, Function) else Function(module, function, _environment(module, function))
@@ -108,7 +108,7 @@ def _of_result(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef 
 
 
 def _environment(module: Module, function: ast.AST):  # type: ignore[no-untyped-def]
-    from shardfix.semantics.interpreter import static_environment
+    from shardfix.semantics.interpreter.bindings import static_environment
 
     return static_environment(module, module.scope_of(function))
 

@@ -2,8 +2,6 @@
 ``trace`` is what a run leaves behind, ``jax_calls`` and its sister modules know what calls outside the project give, ``maps``
 runs mapped functions on their blocks."""
 
-from shardfix.semantics.interpreter.bindings import static_environment
-from shardfix.semantics.interpreter.core import Interpreter, value_of
 from shardfix.semantics.interpreter.trace import Carry, Environment, Evaluation, FunctionRun, MapRun, ReturnFact, Trace
 
 __all__ = [
@@ -11,10 +9,7 @@ __all__ = [
     "Environment",
     "Evaluation",
     "FunctionRun",
-    "Interpreter",
     "MapRun",
     "ReturnFact",
     "Trace",
-    "static_environment",
-    "value_of",
 ]

@@ -134,6 +134,8 @@ class _Server(LanguageServer):
         """What is found in ``source``; None where it cannot be parsed."""
         nothing = Result((), source)
         configurations = self._configurations()
+        if path.endswith(files.NOTEBOOK_SUFFIX):
+            return nothing  # what an editor opens as text is JSON to it
         if self._is_of_others(path) or configurations.excludes(os.path.realpath(path)):
             return nothing
         settings = configurations.settings_for(path)

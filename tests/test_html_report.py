@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -149,6 +150,14 @@ def test_a_clean_run(here: Path, shardfix_command: Command) -> None:
     assert "There is nothing to fix." in page.text
     assert "Nothing is left to do." in page.text
     assert not page.all("details")
+
+
+def test_a_notebook_has_its_cells(here: Path, shardfix_command: Command) -> None:
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [code]} for code in ("import os", "puzzle")]
+    Path("n.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    page = Page(report(shardfix_command, "n.ipynb", code=1))
+    assert "cell 2, line 1" in page.text
+    assert "n.ipynb:cell 2:1:1" in page.text
 
 
 def test_nothing_hostile_gets_out_of_its_place(here: Path, shardfix_command: Command) -> None:
@@ -355,6 +364,13 @@ def test_a_narrow_window_has_the_lines_below_each_other(opened: webdriver.Chrome
         assert opened.execute_script("return document.documentElement.scrollWidth") <= width
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_clean_page_has_no_empty_tables(browser: webdriver.Chrome, here: Path, shardfix_command: Command) -> None:
+    Path("clean.html").write_text(report(shardfix_command, "c.py", "d.py"), encoding="utf-8")
+    browser.get((here / "clean.html").as_uri())
+    headings = browser.find_elements(By.TAG_NAME, "h2")
+    assert [heading.text for heading in headings if heading.is_displayed()] == ["What went wrong"]
 
 
 def test_without_scripts_everything_is_there(opened: webdriver.Chrome) -> None:

@@ -16,7 +16,7 @@ from shardfix.codemod import Safety, all_codemods
 from shardfix.reporters.base import Reporter
 from shardfix.reporters.excerpts import Excerpt, Kind, excerpts
 from shardfix.reporters.markup import Markup, element, joined
-from shardfix.reporters.text import counted
+from shardfix.reporters.text import counted, position
 
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
@@ -46,6 +46,7 @@ class HtmlReporter(Reporter):
             style=_data("page.css"),
             script=script,
             script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            state="" if summary.found else "clean",
             lead=_lead(summary, self.mode.writes),
             tiles=_tiles(summary, tally),
             codemods=_codemods(summary, tally, self.mode.writes),
@@ -338,10 +339,9 @@ def _worklist(outcomes: Sequence[FileOutcome]) -> Markup:
             if not finding.fixed:
                 rank = HARDEST_FIRST.index(finding.safety)
                 task = (rank, finding.codemod, finding.message, finding.reason, finding.choices)
-                place = element(
-                    "a", element("code", f"{outcome.path}:{finding.line}"), href=f"#{_anchor(file, number)}"
-                )
-                tasks.setdefault(task, []).append((finding, place))
+                place = element("code", f"{outcome.path}:{position(finding)}")
+                link = element("a", place, href=f"#{_anchor(file, number)}")
+                tasks.setdefault(task, []).append((finding, link))
     rows = []
     for _, same in sorted(tasks.items(), key=lambda task: (task[0][0], -len(task[1]), task[0][1])):
         finding = same[0][0]
@@ -349,7 +349,7 @@ def _worklist(outcomes: Sequence[FileOutcome]) -> Markup:
         cells = (
             element("td", _badge(finding)),
             element("td", what, *_reasons(finding)),
-            element("td", element("ul", *(element("li", place) for _, place in same))),
+            element("td", element("ul", *(element("li", link) for _, link in same))),
         )
         rows.append(element("tr", *cells, class_="task", data_kinds=_kinds([finding])))
     columns = [element("th", text, scope="col") for text in ("Repair", "What to do", "Where")]
@@ -365,7 +365,7 @@ def _failures(outcomes: Iterable[FileOutcome]) -> Markup:
     if not rows:
         return Markup()
     columns = [element("th", text, scope="col") for text in ("File", "Reason")]
-    table = _table("Files that could not be processed, or not in full", columns, rows, class_="worklist")
+    table = _table("Files that could not be processed, or not in full", columns, rows)
     return element("section", element("h2", "What went wrong"), table)
 
 

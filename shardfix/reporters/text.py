@@ -12,6 +12,7 @@ from shardfix.patch import lies_outside
 from shardfix.reporters.base import Reporter, Stream, Style
 from shardfix.reporters.code_frame import code_frame
 from shardfix.reporters.patches import write_patch
+from shardfix.target import NEWEST_JAX
 
 if TYPE_CHECKING:
     from shardfix.outcomes import FileOutcome, ReportedFinding, Summary
@@ -106,7 +107,8 @@ def _parts(summary: Summary, mode: Mode) -> Iterator[str]:
         clean = summary.files - summary.failed
         yield f"{counted(clean, 'file')} looked at, nothing to fix" if clean else "Nothing could be looked at"
     else:
-        yield f"{counted(summary.found, 'finding')} in {counted(summary.files_with_findings, 'file')}"
+        target = f" for JAX {summary.target_jax} and newer" if summary.target_jax != NEWEST_JAX else ""
+        yield f"{counted(summary.found, 'finding')} in {counted(summary.files_with_findings, 'file')}{target}"
         if summary.fixed:
             yield f"{summary.fixed} fixed" if mode is Mode.WRITE else f"--write fixes {summary.fixed}"
         if summary.left[Safety.SAFE]:

@@ -198,8 +198,8 @@ class MeshContexts(Codemod):
         """A mesh entered without a ``with``: ``stack.enter_context(mesh)``, ``mesh.__enter__()``, ``@mesh``."""
         for function in (*module.nodes(ast.FunctionDef), *module.nodes(ast.AsyncFunctionDef)):
             for decorator in function.decorator_list:
-                mesh, guess = entered_mesh(module, decorator)
-                if mesh is not None and not guess and not module.is_compatibility_code(function):
+                entered, guess = entered_mesh(module, decorator)
+                if entered is not None and not guess and not module.is_compatibility_code(function):
                     yield self.finding(
                         decorator, BLOCK, reason="the decorator enters the mesh for each call: do it with a block"
                     )

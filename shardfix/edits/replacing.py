@@ -20,9 +20,20 @@ def written_uses(module: Module, *dotted: str) -> list[ast.expr]:
     """The uses of these objects where their names are written out, in source order.
 
     That is in attribute chains and by imported names; not by a variable that holds the object, nor by what another module
-    of the project exports.
+    of the project exports. A name that the module itself puts into JAX, with ``jax.tree_map = ...``, is not JAX's any more.
     """
-    return [use for use in module.uses_of(*dotted) if _is_written_out(module, use, frozenset(dotted))]
+    own = frozenset(dotted) - _put_into_jax(module, dotted)
+    return [use for use in module.uses_of(*own) if _is_written_out(module, use, own)]
+
+
+def _put_into_jax(module: Module, dotted: Iterable[str]) -> set[str]:
+    last = {name.rpartition(".")[2] for name in dotted}
+    return {
+        f"{owner}.{node.attr}"
+        for node in module.nodes(ast.Attribute)
+        if node.attr in last and isinstance(node.ctx, ast.Store)
+        for owner in module.resolve(node.value)
+    }
 
 
 def _is_written_out(module: Module, use: ast.expr, dotted: frozenset[str]) -> bool:

@@ -203,7 +203,10 @@ class Pjit(Codemod):
             for site, own in alone:
                 if site in rest and isinstance(own, Fix):
                     yield self.finding(
-                        site.node, DEPRECATED, fix=_respelled(flow, [site], own, stays=bool(stays)), reason=BY_HAND
+                        site.node,
+                        DEPRECATED,
+                        fix=_respelled(flow, [site], own, stays=bool(stays)),
+                        reason=_doubts(module, [site], []),
                     )
                 elif site in rest:
                     yield self.finding(site.node, DEPRECATED, reason=str(own))

@@ -55,7 +55,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Edit, InsertStatement, Replace, SetArgument, Wrap, named
 from shardfix.semantics.mapping import calls_in_view, is_named_at_map, other_users
-from shardfix.semantics.outputs import Output, Path, locate, map_call, outputs, path_text, specs_node
+from shardfix.semantics.outputs import (
+    Output,
+    Path,
+    locate,
+    map_call,
+    outputs,
+    path_text,
+    specs_node,
+    varying_beyond_spec,
+)
 from shardfix.semantics.values import OUTER, Array, Rank, Spec, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 from shardfix.settings import Rank0Style
@@ -69,7 +78,12 @@ KEEPS_DIMENSIONS = frozenset(
     "nanmedian count_nonzero ptp average quantile percentile nanquantile nanpercentile logsumexp norm".split()
 )
 """Reductions of jax.numpy, jax.nn and jax.scipy.special that take ``keepdims=True``."""
+LIFT_SCALARS = f"{named('jax.tree.map')}({named('jax.numpy.atleast_1d')}, "
 METHODS_THAT_KEEP_DIMENSIONS = frozenset("sum mean max min prod std var any all argmax argmin ptp".split())
+
+
+_Key = tuple[ast.AST, ast.AST | None, ast.AST | None, Path]
+"""An output: the map, its function, the returned expression, and where in that it stands."""
 
 
 @dataclass(frozen=True)
@@ -177,13 +191,12 @@ class Rank0Outputs(Codemod):
             and function.module is module
             and not other_users(function, output.site)
         ):
-            edit = self._lift_expression(module, fault, output.node)
-            return Fix((edit,), title=_title(edit)) if edit is not None else None
+            if not output.stands_for_tree:
+                edit = self._lift_expression(module, fault, output.node)
+                return Fix((edit,), title=_title(edit)) if edit is not None else None
+            return _lift_scalars(output.node) if fault.missing_axes == 1 else None
         if fault.missing_axes == 1 and (returned := _own_return(module, fault)) is not None:
-            code = f"{named('jax.tree.map')}({named('jax.numpy.atleast_1d')}, "
-            return Fix(
-                (Wrap(Range.of(returned), code, ")"),), title="give every scalar output an axis", needs_jax="0.4.25"
-            )
+            return _lift_scalars(returned)
         return self._wrap_at_map(module, fault)
 
     def _lift_expression(self, module: Module, fault: _Fault, node: ast.expr) -> Edit | None:
@@ -231,6 +244,8 @@ class Rank0Outputs(Codemod):
         argument = call.argument("f", 0)
         if argument is None or not argument.direct:
             return None
+        if output.stands_for_tree and fault.missing_axes != 1:
+            return None
         lifted = _lifted_code(fault)
         callee = module.text(argument.value)
         if isinstance(argument.value, ast.Lambda):
@@ -253,12 +268,17 @@ class Rank0Outputs(Codemod):
         return Fix(edits, title="wrap the function where it is mapped")
 
 
+def _lift_scalars(node: ast.expr) -> Fix:
+    """All scalars among the leaves of a pytree as arrays of one axis."""
+    return Fix((Wrap(Range.of(node), LIFT_SCALARS, ")"),), title="give every scalar output an axis", needs_jax="0.4.25")
+
+
 def _faults(module: Module, runs: Iterable[MapRun]) -> list[_Fault]:
     """The outputs of these runs that are certainly smaller than their spec, in source order."""
-    shown: dict[tuple[ast.AST, ast.AST | None, ast.AST | None, Path], list[Output]] = {}
+    shown: dict[_Key, list[Output]] = {}
     fine: set[tuple[ast.AST | None, ast.AST | None, Path]] = set()
-    always: set[tuple[ast.AST, ast.AST | None, ast.AST | None, Path]] = set()
-    unsure: set[tuple[ast.AST, ast.AST | None, ast.AST | None, Path]] = set()
+    always: set[_Key] = set()
+    unsure: set[_Key] = set()
     for run in runs:
         for output in outputs(run):
             function = output.function
@@ -275,11 +295,20 @@ def _faults(module: Module, runs: Iterable[MapRun]) -> list[_Fault]:
                     always.add(key)
             elif run.arguments is not None:
                 fine.add(key[1:])
+    trees = [key for key, found in shown.items() if found[0].stands_for_tree]
+    for key in [key for key in shown if any(_is_part(key, tree) for tree in trees)]:
+        del shown[key]  # seen leaf by leaf in another run
     return [
         _Fault(tuple(found), key in always, key in unsure)
         for key, found in shown.items()
         if key in always or key[1:] not in fine
     ]
+
+
+def _is_part(key: _Key, whole: _Key) -> bool:
+    """Whether an output is a part of another, of which no structure is known."""
+    path = whole[-1]
+    return key[:-1] == whole[:-1] and len(key[-1]) > len(path) and key[-1][: len(path)] == path
 
 
 def _is_too_small(output: Output) -> bool:
@@ -336,7 +365,7 @@ def _own_place(module: Module, fault: _Fault) -> ast.expr | None:
     output, function = fault.output, fault.output.function
     if function is None or function.module is not module or other_users(function, output.site):
         return None
-    return output.node
+    return output.node if not output.stands_for_tree else None
 
 
 def _longer(module: Module, fault: _Fault) -> Iterator[Fix]:
@@ -386,12 +415,8 @@ def _axes_of(entries: tuple[Any, ...]) -> frozenset[str]:
 
 
 def _still_varying(fault: _Fault) -> frozenset[str]:
-    """Mesh axes that the value certainly varies over and that its spec leaves out, where JAX checks that."""
-    output = fault.output
-    axes = output.spec.axes
-    if axes is None:
-        return frozenset()
-    return frozenset.union(*(as_array(output.value).varying.at_least for output in fault.outputs)) - axes
+    """Mesh axes that the value certainly varies over and that its spec leaves out."""
+    return frozenset[str]().union(*map(varying_beyond_spec, fault.outputs))
 
 
 def _is_replicated(fault: _Fault) -> bool:
@@ -448,6 +473,8 @@ def _takes_keepdims(module: Module, call: ast.Call) -> bool:
 def _lifted_code(fault: _Fault) -> Callable[[str], str]:
     """How code that gives the output is written so that it gives the missing axes too."""
     count = fault.missing_axes
+    if fault.output.stands_for_tree:
+        return lambda code: f"{LIFT_SCALARS}{code})"
     if fault.may_be_number or any(is_number(output.value) for output in fault.outputs):
         return lambda code: f"{named('jax.numpy.reshape')}({code}, {(1,) * count})"
     return lambda code: f"{code}[{', '.join(['None'] * count)}]"
@@ -483,6 +510,8 @@ def _message(fault: _Fault) -> str:
     assert output.spec.entries is not None
     name = output.function.name if output.function is not None else "the mapped function"
     which = f"output {path_text(output.path)} of {name}" if output.path else f"the output of {name}"
+    if output.stands_for_tree:
+        which = f"every leaf of {which}"
     length = len(output.spec.entries)
     entries = "entry" if length == 1 else "entries"
     text = f"{which} has {fault.rank}, but its spec {spec_text(output.spec)} has {length} {entries}"

@@ -37,8 +37,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
-from shardfix.edits import Replace
-from shardfix.semantics.values import Spec
+from shardfix.edits import Replace, Wrap
+from shardfix.semantics.values import Sequence, Spec
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -62,10 +62,21 @@ class SmapAxes(Codemod):
 
     def _axis_name(self, module: Module, call: Call) -> Iterator[Finding]:
         argument = call.argument("axis_name")
-        if argument is None or argument.owner is not call.node or not isinstance(argument.value, ast.Tuple | ast.List):
+        if argument is None or argument.owner is not call.node:
+            return
+        message = "smap maps over one axis, whose name is a string"
+        if not isinstance(argument.value, ast.Tuple | ast.List):
+            known = module.value_of(argument.value)
+            if isinstance(known, Sequence) and known.items is not None:
+                name = " ".join(module.text(argument.value).split())
+                fix = Fix((Wrap(Range.of(argument.value), "", "[0]"),), title="take the one name of it")
+                if len(known.items) == 1 and isinstance(argument.value, ast.Name | ast.Attribute):
+                    yield self.finding(argument.value, f"{message}, and `{name}` is a {known.kind}", fix=fix)
+                else:
+                    reason = "nest one smap for each axis, or use jax.shard_map"
+                    yield self.finding(argument.value, f"{message}, and `{name}` is a {known.kind}", reason=reason)
             return
         names = argument.value.elts
-        message = "smap maps over one axis, whose name is a string"
         if len(names) == 1 and not isinstance(names[0], ast.Starred):
             edits = (Replace(Range.of(argument.value), module.text(names[0])),)
             yield self.finding(argument.value, message, fix=Fix(edits, title="name the axis itself"))
@@ -74,13 +85,20 @@ class SmapAxes(Codemod):
 
     def _in_axes(self, module: Module, call: Call) -> Iterator[Finding]:
         argument = call.argument("in_axes")
-        if argument is None or argument.owner is not call.node or not isinstance(argument.value, ast.List):
+        if argument is None or argument.owner is not call.node:
+            return
+        message = "the in_axes of smap are a tuple, one entry for each argument"
+        if not isinstance(argument.value, ast.List):
+            known = module.value_of(argument.value)
+            if isinstance(known, Sequence) and known.kind == "list":
+                fix = Fix((Wrap(Range.of(argument.value), "tuple(", ")"),), title="make it a tuple")
+                yield self.finding(argument.value, message, fix=fix)
             return
         start, end = module.span(argument.value)
         inner = module.source[start + 1 : end - 1]
         comma = "," if len(argument.value.elts) == 1 and not inner.rstrip().endswith(",") else ""
         fix = Fix((Replace(Range.of(argument.value), f"({inner}{comma})"),), title="write a tuple")
-        yield self.finding(argument.value, "the in_axes of smap are a tuple, one entry for each argument", fix=fix)
+        yield self.finding(argument.value, message, fix=fix)
 
     def _leaves(self, module: Module, call: Call) -> Iterator[Finding]:
         """Specs and names in the place of axes."""

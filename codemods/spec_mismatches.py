@@ -83,6 +83,15 @@ COLLECTIVES = {
 """Collectives, with the position of their axis name."""
 
 
+PLACING = {
+    "jax.device_put": "device",
+    "jax.lax.with_sharding_constraint": "shardings",
+    "jax.reshard": "out_shardings",
+    "jax.sharding.reshard": "out_shardings",
+}
+"""Functions that give an array a sharding, with the name of that argument."""
+
+
 class SpecMismatches(Codemod):
     triggers: ClassVar = (rb"\b(?:shard_map|smap|NamedSharding|out_sharding)\b",)
     evidence: ClassVar[frozenset[str]] = frozenset(
@@ -100,6 +109,7 @@ class SpecMismatches(Codemod):
     def _all(self, module: Module) -> Iterator[Finding]:
         yield from self._named_shardings(module)
         yield from self._results(module)
+        yield from self._placed(module)
         for run in module.trace.maps:
             if run.site.module is module and not module.is_compatibility_code(run.site.call):
                 yield from self._map_axes(module, run)
@@ -123,6 +133,26 @@ class SpecMismatches(Codemod):
                         f"out_sharding {spec_text(spec)} has {entries}, but the result has rank {highest}",
                         reason=f"shorten the spec to the {highest} axes of the result, or give the result another axis",
                     )
+
+    def _placed(self, module: Module) -> Iterator[Finding]:
+        """Arrays that are given a sharding whose spec has more entries than they have axes."""
+        for call in module.calls_to(*PLACING):
+            operand, given = call.value("x", 0), call.value(PLACING[call.dotted], 1)
+            if operand is None or given is None or is_provoked(module, call.node):
+                continue
+            sharding = module.value_of(given)
+            spec = sharding.spec if isinstance(sharding, Sharding) else sharding
+            if not isinstance(spec, Spec) or spec.entries is None or module.is_compatibility_code(call.node):
+                continue
+            known = module.value_of(operand)
+            highest = known.rank.high if isinstance(known, Array) else None
+            if highest is not None and highest < len(spec.entries):
+                entries = "1 entry" if len(spec.entries) == 1 else f"{len(spec.entries)} entries"
+                yield self.finding(
+                    given,
+                    f"the spec {spec_text(spec)} has {entries}, but the array has rank {highest}",
+                    reason=f"shorten the spec to the {highest} axes of the array, or give the array another axis",
+                )
 
     # Axis names
 
@@ -157,9 +187,14 @@ class SpecMismatches(Codemod):
 
     def _unknown_axes(self, module: Module, node: ast.expr, axes: tuple[str, ...], where: str) -> Iterator[Finding]:
         for spec in _spec_calls(module, node):
-            for text in _axis_texts(spec):
+            texts = _axis_texts(spec)
+            for text in texts:
                 if text.value not in axes:
-                    yield self._wrong_axis(text, axes, where, _axis_texts(spec))
+                    yield self._wrong_axis(text, axes, where, texts)
+            again = next((text for position, text in enumerate(texts) if text.value in _names(texts[:position])), None)
+            if again is not None:
+                reason = "one mesh axis splits at most one axis of an array: name another, or None"
+                yield self.finding(again, f"the spec names mesh axis {again.value!r} twice", reason=reason)
 
     def _wrong_axis(self, text: ast.Constant, axes: tuple[str, ...], where: str, beside: list[ast.Constant]) -> Finding:
         message = f"{where} has no axis {text.value!r}: it has {axes_text(axes)}"
@@ -222,7 +257,7 @@ class SpecMismatches(Codemod):
         for path, spec, spec_path, value in match_specs(specs, Sequence(run.arguments)):
             if spec.entries is None or spec.special:
                 continue
-            if not isinstance(value, Array) and not is_number(value):
+            if not isinstance(value, Array | Tree) and not is_number(value):
                 continue
             highest = as_array(value).rank.high
             if highest is None or highest >= len(spec.entries):
@@ -295,6 +330,8 @@ def _wrong_structures(specs: Value, value: Value, path: Path = ()) -> Iterator[s
             else:
                 for position, (spec, item) in enumerate(zip(inner, items, strict=True)):
                     yield from _wrong_structures(spec, item, (*path, position))
+        case Sequence(items=tuple() as inner), _ if any(isinstance(spec, Text) for spec in inner):
+            return  # string-shardings speaks of what is no spec
         case Sequence(items=tuple() as inner), (Array() | Dict()):
             what = "one array" if isinstance(value, Array) else "a dict"
             yield f"out_specs{at} has {len(inner)} specs, but the function returns {what}"
@@ -338,6 +375,10 @@ def _axis_texts(spec: ast.Call) -> list[ast.Constant]:
             element for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
         ]
     return found
+
+
+def _names(texts: list[ast.Constant]) -> set[object]:
+    return {text.value for text in texts}
 
 
 def repr_like(text: ast.Constant, value: str) -> str:

@@ -51,8 +51,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, Wrap, named
-from shardfix.semantics.outputs import Output, locate, map_call, outputs, path_text, specs_node
-from shardfix.semantics.values import Array, MapSite, Mesh, Spec, Value, as_array, is_number, map_leaves
+from shardfix.semantics.outputs import Output, locate, map_call, outputs, path_text, specs_node, varying_beyond_spec
+from shardfix.semantics.values import Array, Mesh, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 SIZE_ONE_FLAG = "remove_size_one_mesh_axis_from_type"
 """The option of JAX after which values never vary over mesh axes of size one."""
 GATHERS = frozenset(
-    {"all_gather", "all_gather_invariant", "pbroadcast", "pswapaxes", "all_to_all", "broadcast_one_to_all"}
+    "all_gather all_gather_invariant pbroadcast pswapaxes all_to_all broadcast_one_to_all ppermute pshuffle".split()
 )
 """Collectives after which equal values may well stand on all devices, though their type still varies."""
 
@@ -96,16 +96,13 @@ class UnreducedOutputs(Codemod):
 
 def _unreduced_axes(output: Output) -> frozenset[str]:
     """The mesh axes over which the output certainly varies and which its spec leaves out."""
-    named_axes = output.spec.axes
-    if named_axes is None or output.spec.special or not isinstance(output.value, Array) or is_number(output.value):
+    if output.spec.special or not isinstance(output.value, Array) or is_number(output.value):
         return frozenset()
     entries = output.spec.entries
     array = as_array(output.value)
     if entries is not None and array.rank.high is not None and array.rank.high < len(entries):
         return frozenset()  # too small for its spec: rank0-outputs speaks of that first
-    axes = array.varying.at_least - named_axes
-    manual = output.site.axis_names
-    axes &= manual if manual is not None else _own_axes(output.site)
+    axes = varying_beyond_spec(output)
     if _may_drop_axes_of_size_one(output):
         return frozenset()
     if output.site.checked is True or not axes:
@@ -113,20 +110,6 @@ def _unreduced_axes(output: Output) -> frozenset[str]:
     if output.site.checked is None or _gathers(output):
         return frozenset()
     return axes
-
-
-def _own_axes(site: MapSite) -> frozenset[str]:
-    """Axes that certainly are this map's own, where its mesh is not known: of others, a map around it may be in charge."""
-    found: set[str] = set()
-
-    def collect(leaf: Value) -> Value:
-        if isinstance(leaf, Spec) and leaf.axes is not None:
-            found.update(leaf.axes)
-        return leaf
-
-    map_leaves(collect, site.in_specs)
-    map_leaves(collect, site.out_specs)
-    return frozenset(found)
 
 
 def _may_drop_axes_of_size_one(output: Output) -> bool:

@@ -50,6 +50,7 @@ When it does not fix
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -74,23 +75,28 @@ class VaryingCarries(Codemod):
         seen: set[tuple[ast.AST, tuple[str | int, ...]]] = set()
         for carry in module.trace.carries:
             key = (carry.call, carry.path)
-            if carry.module is module and key not in seen and not module.is_compatibility_code(carry.call):
+            place = _place(module, carry)
+            if place is not None and key not in seen and not module.is_compatibility_code(place):
                 seen.add(key)
-                yield self._finding(module, carry)
+                yield self._finding(module, carry, place)
 
-    def _finding(self, module: Module, carry: Carry) -> Finding:
+    def _finding(self, module: Module, carry: Carry, place: ast.expr) -> Finding:
         axes = axes_text(carry.axes)
         if carry.api in ("cond", "switch"):
             return self.finding(
-                carry.call,
-                f"one branch of {carry.api} gives a value that varies over mesh axis {axes}, the other one that does not{_at(carry)}",
+                place,
+                f"one branch of {carry.api} gives a value that varies over mesh axis {axes}, the other one that does not"
+                f"{_at(module, carry)}",
                 reason=f'give both the same type: jax.lax.pcast(value, {_axes_code(carry)}, to="varying") in the branch that does not vary',
             )
-        initial = _initial(module, carry)
-        message = f"the carry of {carry.api}{_at(carry)} starts the same on all devices and comes back varying over mesh axis {axes}"
+        initial = _initial(module, carry) if carry.module is module else None
+        message = (
+            f"the carry of {carry.api}{_at(module, carry)} starts the same on all devices and comes back varying over "
+            f"mesh axis {axes}"
+        )
         if initial is None:
             return self.finding(
-                carry.call,
+                place,
                 message,
                 reason=f'start with a varying value: jax.lax.pcast(init, {_axes_code(carry)}, to="varying"), or one made like the data',
             )
@@ -113,8 +119,16 @@ def _initial(module: Module, carry: Carry) -> ast.expr | None:
     return locate(module, argument.value, carry.path) if argument is not None and argument.direct else None
 
 
-def _at(carry: Carry) -> str:
-    return f" at {path_text(carry.path)}" if carry.path else ""
+def _place(module: Module, carry: Carry) -> ast.expr | None:
+    """Where to report: at the loop, or where the function that calls it is mapped."""
+    if carry.module is module:
+        return carry.call
+    return carry.site.call if carry.site is not None and carry.site.module is module else None
+
+
+def _at(module: Module, carry: Carry) -> str:
+    part = f" at {path_text(carry.path)}" if carry.path else ""
+    return part if carry.module is module else f"{part} ({os.path.basename(carry.module.path)}:{carry.call.lineno})"
 
 
 def _axes_code(carry: Carry) -> str:

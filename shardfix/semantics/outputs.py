@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.names import MAPS
-from shardfix.semantics.interpreter.records import record_fields
+from shardfix.semantics.interpreter.records import leaf_names, record_fields
+from shardfix.semantics.interpreter.trees import leaf_of
 from shardfix.semantics.values import (
+    UNKNOWN,
     Class,
     Constant,
     Dict,
@@ -20,6 +22,8 @@ from shardfix.semantics.values import (
     Spec,
     Tree,
     Value,
+    as_array,
+    map_leaves,
 )
 
 if TYPE_CHECKING:
@@ -27,9 +31,27 @@ if TYPE_CHECKING:
     from shardfix.semantics.interpreter import MapRun
     from shardfix.semantics.module import Module
 
-__all__ = ["Output", "Path", "function_references", "locate", "map_call", "outputs", "path_text"]
+__all__ = [
+    "FieldName",
+    "Output",
+    "Path",
+    "function_references",
+    "locate",
+    "map_call",
+    "match_specs",
+    "outputs",
+    "path_text",
+    "specs_node",
+    "varying_beyond_spec",
+]
 
 Path = tuple[str | int, ...]
+
+
+class FieldName(str):
+    """A part of a path that is the name of an attribute: of a named tuple or a dataclass."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,8 @@ class Output:
     """The expression in the function that gives this leaf; None where it is not written out."""
     returned: ast.expr | None = field(repr=False)
     """The whole returned expression; None where the function is not one of the project."""
+    stands_for_tree: bool = False
+    """Whether this is, or may be, a pytree of unknown structure: then all its leaves are as ``value`` says."""
 
     @property
     def site(self) -> MapSite:
@@ -61,19 +85,19 @@ def outputs(run: MapRun) -> Iterator[Output]:
     """Every leaf of every return of a run whose spec is known; leaves that are not arrays are left out."""
     if run.run is None:
         for path, spec, spec_path, value in match_specs(run.site.out_specs, run.result):
-            yield Output(run, path, spec, spec_path, value, None, None)
+            yield Output(run, path, spec, spec_path, leaf_of(value), None, None, isinstance(value, Tree))
         return
     module = run.run.function.module
     for fact in run.run.returns:
         for path, spec, spec_path, value in match_specs(run.site.out_specs, fact.value):
             node = locate(module, fact.node, path) if fact.node is not None else None
-            yield Output(run, path, spec, spec_path, value, node, fact.node)
+            yield Output(run, path, spec, spec_path, leaf_of(value), node, fact.node, isinstance(value, Tree))
 
 
 def match_specs(
     specs: Value, value: Value, path: Path = (), spec_path: Path | None = None
 ) -> Iterator[tuple[Path, Spec, Path, Value]]:
-    """Pairs of a leaf and its spec; ``specs`` may be a prefix of the value's tree."""
+    """Pairs of a leaf and its spec; ``specs`` may be a prefix of the value's tree. A leaf may be a :class:`Tree`."""
     here = path if spec_path is None else spec_path
     if isinstance(value, Constant) and value.value is None:
         return
@@ -86,10 +110,14 @@ def match_specs(
                 if isinstance(key, str | int):
                     yield from match_specs(specs, item, (*path, key), here)
         case Spec(), Instance():
-            for name, item in value.attributes:
-                yield from match_specs(specs, item, (*path, name), here)
+            for name in leaf_names(value.cls) or ():
+                yield from match_specs(specs, value.get(name) or UNKNOWN, (*path, FieldName(name)), here)
         case Spec(), _:
-            yield path, specs, here, value.leaf if isinstance(value, Tree) else value
+            yield path, specs, here, value
+        case Instance(), Instance() if specs.cls == value.cls:
+            for name in leaf_names(value.cls) or ():
+                of_field = specs.get(name) or UNKNOWN, value.get(name) or UNKNOWN
+                yield from match_specs(*of_field, (*path, FieldName(name)))
         case Sequence(items=tuple() as inner), Sequence(items=tuple() as items) if len(inner) == len(items):
             for position, (spec, item) in enumerate(zip(inner, items, strict=True)):
                 yield from match_specs(spec, item, (*path, position))
@@ -160,6 +188,31 @@ def _display(module: Module, node: ast.expr | None) -> ast.expr | None:
     return None
 
 
+def varying_beyond_spec(output: Output) -> frozenset[str]:
+    """The axes of its map that the output certainly varies over and that its spec leaves out."""
+    named = output.spec.axes
+    if named is None:
+        return frozenset()
+    manual = output.site.axis_names
+    return (as_array(output.value).varying.at_least - named) & (
+        manual if manual is not None else _own_axes(output.site)
+    )
+
+
+def _own_axes(site: MapSite) -> frozenset[str]:
+    """Axes that certainly are this map's own, where its mesh is not known: of others, a map around it may be in charge."""
+    found: set[str] = set()
+
+    def collect(leaf: Value) -> Value:
+        if isinstance(leaf, Spec) and leaf.axes is not None:
+            found.update(leaf.axes)
+        return leaf
+
+    map_leaves(collect, site.in_specs)
+    map_leaves(collect, site.out_specs)
+    return frozenset(found)
+
+
 def map_call(site: MapSite) -> Call | None:
     """The call of shard_map or smap as the module model sees it."""
     for call in site.module.calls_to(*MAPS, "jax._src.shard_map.shard_map"):
@@ -205,5 +258,5 @@ def function_references(function: Function) -> list[ast.expr]:
 
 
 def path_text(path: Path) -> str:
-    """``[1]['loss']`` as JAX writes key paths."""
-    return "".join(f"[{key!r}]" for key in path)
+    """``[1]['loss'].mean`` as JAX writes key paths."""
+    return "".join(f".{key}" if isinstance(key, FieldName) else f"[{key!r}]" for key in path)

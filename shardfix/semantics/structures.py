@@ -49,12 +49,21 @@ def structure(module: Module, argument: ShardingArgument) -> Structure:
             operand = argument.call.value("xs", 0)
         return _of_expression(module, operand) if operand is not None else UNKNOWN_STRUCTURE
     found = mapped_function(module, argument)
+    if name == "out_specs" and (known := _of_runs(module, argument.node)).kind != "unknown":
+        return known
     if found is None:
         return Structure("arguments") if name in ARGUMENTS else UNKNOWN_STRUCTURE
     where, function, bound = found
     if name in ARGUMENTS:
         return _of_arguments(function, bound)
     return _of_result(where, function)
+
+
+def _of_runs(module: Module, call: ast.AST) -> Structure:
+    """What the function mapped at ``call`` gives wherever it is called in view."""
+    found = [_of_value(run.result) for run in module.trace.maps if run.site.call is call]
+    known = [item for item in found if item.kind != "unknown"]
+    return known[0] if known and all(item == known[0] for item in known) else UNKNOWN_STRUCTURE
 
 
 def mapped_function(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter.aliases import is_changeable, of_its_kind
-from shardfix.semantics.interpreter.bindings import class_surroundings, member
+from shardfix.semantics.interpreter.bindings import class_surroundings, known_object, member
 from shardfix.semantics.interpreter.invocation import Arguments
 from shardfix.semantics.interpreter.records import is_dataclass, own_method, record_fields, self_assignments
 from shardfix.semantics.interpreter.repeats import value_key
@@ -39,7 +39,7 @@ def attribute_of(interpreter: Interpreter, owner: Value, name: str, environment:
         case JaxObject(dotted=dotted):
             names = environment.module._resolve_member(dotted, name)
             if names == {f"{dotted}.{name}"}:
-                return JaxObject(f"{dotted}.{name}")
+                return known_object(f"{dotted}.{name}")
             return member(interpreter, environment.module.project.module(dotted, environment.module.path), name)
         case ModuleValue(path=path):
             return member(interpreter, environment.module.project.module_at(path), name)

@@ -7,11 +7,24 @@ import os
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.indexing import element_of
+from shardfix.semantics.interpreter.names import LIMITS, NUMBERS
 from shardfix.semantics.interpreter.parameters import default_arguments
 from shardfix.semantics.interpreter.records import has_decorator, is_plain_class
 from shardfix.semantics.interpreter.shardings import entered_context, from_annotation
 from shardfix.semantics.interpreter.trace import Environment
-from shardfix.semantics.values import UNKNOWN, Class, Function, Instance, JaxObject, ModuleValue, Value
+from shardfix.semantics.values import (
+    INVARIANT,
+    UNKNOWN,
+    Array,
+    Class,
+    Function,
+    Instance,
+    JaxObject,
+    ModuleValue,
+    Number,
+    Rank,
+    Value,
+)
 
 if TYPE_CHECKING:
     from shardfix.semantics.interpreter.core import Interpreter
@@ -77,7 +90,17 @@ def imported(interpreter: Interpreter, module: Module, dotted: str) -> Value:
     path = module.project.find(dotted, module.path) if resolved == dotted else None
     if path is not None:
         return ModuleValue(path)
-    return UNKNOWN if resolved.startswith(".") else JaxObject(resolved)
+    return UNKNOWN if resolved.startswith(".") else known_object(resolved)
+
+
+def known_object(dotted: str) -> Value:
+    """An object of JAX, numpy or the standard library."""
+    owner, _, name = dotted.rpartition(".")
+    if name in NUMBERS and owner in ("jax.numpy", "numpy", "math"):
+        return Number()
+    if owner in LIMITS:
+        return Array(Rank.exactly(0), INVARIANT)
+    return JaxObject(dotted)
 
 
 def member(interpreter: Interpreter, module: Module | None, name: str) -> Value:

@@ -76,7 +76,8 @@ def _note_disagreement(call: Invocation, before: Value, after: Value, path: tupl
             if axes:
                 api = call.name.rpartition(".")[2]
                 call.interpreter.reach = OUTSIDE
-                call.interpreter.trace.carries.append(Carry(call.environment.module, call.node, api, path, axes))
+                site = call.interpreter.site
+                call.interpreter.trace.carries.append(Carry(call.environment.module, call.node, api, path, axes, site))
 
 
 def pair(value: Value) -> tuple[Value, Value]:

@@ -40,6 +40,7 @@ from shardfix.semantics.values import (
     Instance,
     JaxObject,
     Mapped,
+    MapSite,
     Origin,
     Partial,
     Transformed,
@@ -91,8 +92,8 @@ class Interpreter:
         self._static_left = STATIC_TOTAL
         self.evaluated = 0
         """Expressions and statements evaluated in all entries so far."""
-        self.checked: bool | None = None
-        """Whether the shard_map around what is being run checks replication."""
+        self.site: MapSite | None = None
+        """The map whose function is being run."""
         self.operands: dict[ast.Call, Value] = {}
         self._changed: dict[int, Value] = {}
         """The containers that were changed in place, by their ids: what no frame holds may hold them yet."""
@@ -102,6 +103,11 @@ class Interpreter:
         self._repeats = Repeats()
         self.later: Later | None = None
         """Where what is being run is a mapped function whose call comes later: what may have changed by then."""
+
+    @property
+    def checked(self) -> bool | None:
+        """Whether the map around what is being run checks replication."""
+        return None if self.site is None else self.site.checked
 
     # Entries
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.invocation import Arguments, Invocation
 from shardfix.semantics.interpreter.names import SAME_CALL
+from shardfix.semantics.interpreter.records import leaf_names
 from shardfix.semantics.interpreter.repeats import OUTSIDE
 from shardfix.semantics.interpreter.shardings import axis_names
 from shardfix.semantics.interpreter.trace import FunctionRun, Later, MapRun
 from shardfix.semantics.interpreter.trees import arrays, leaf_of
 from shardfix.semantics.values import (
+    ANY_RANK,
     OUTER,
     UNKNOWN,
     UNKNOWN_VARYING,
@@ -119,7 +121,13 @@ def block(spec: Value, argument: Value, around: frozenset[str] = frozenset()) ->
             return replace(argument, items=tuple(blocks))
         case Dict(), _:
             return replace(spec, items=tuple((key, block(inner, UNKNOWN, around)) for key, inner in spec.items))
-        case _, Sequence() | Dict() | Instance():
+        case Instance(), Instance() if spec.cls == argument.cls:
+            return _with_leaves(argument, lambda name, item: block(spec.get(name) or UNKNOWN, item, around))
+        case Instance(), _:
+            return _with_leaves(spec, lambda name, inner: block(inner, UNKNOWN, around))
+        case _, Instance():
+            return _with_leaves(argument, lambda name, item: block(spec, item, around))
+        case _, Sequence() | Dict():
             return map_leaves(lambda leaf: block(spec, leaf, around), argument)
     axes = spec.axes if isinstance(spec, Spec) else None
     length = len(spec.entries) if isinstance(spec, Spec) and spec.entries is not None else 0
@@ -136,6 +144,15 @@ def block(spec: Value, argument: Value, around: frozenset[str] = frozenset()) ->
     return Tree(Array(Rank(length), Varying(axes, axes | around) if axes is not None else UNKNOWN_VARYING))
 
 
+def _with_leaves(instance: Instance, change: Callable[[str, Value], Value]) -> Instance:
+    """An instance with its children as a pytree changed; of one whose children are not in view nothing is known."""
+    names = leaf_names(instance.cls)
+    if names is None:
+        return Instance(instance.cls, changed=True)
+    attributes = ((name, change(name, item) if name in names else item) for name, item in instance.attributes)
+    return replace(instance, attributes=tuple(attributes))
+
+
 def run_mapped(mapped: Mapped, given: Arguments | None, call: Invocation) -> Value:
     """Run a mapped function on its blocks and note the run; gives the outputs as they leave the function.
 
@@ -143,15 +160,15 @@ def run_mapped(mapped: Mapped, given: Arguments | None, call: Invocation) -> Val
     """
     site = mapped.site
     interpreter = call.interpreter
-    outer = interpreter.checked, interpreter.operands, interpreter.later
+    outer = interpreter.site, interpreter.operands, interpreter.later
     operands: dict[ast.Call, Value] = {}
-    interpreter.checked, interpreter.operands = site.checked, operands
+    interpreter.site, interpreter.operands = site, operands
     if given is None:
         interpreter.later = Later.than(site, mapped.function, call.environment)
     try:
         result, run = _run_unwrapped(mapped.function, call.passing(_blocks(site, given)))
     finally:
-        interpreter.checked, interpreter.operands, interpreter.later = outer
+        interpreter.site, interpreter.operands, interpreter.later = outer
     interpreter.reach = OUTSIDE
     arguments = None if given is None else given.positional
     where = call.node if given is not None and isinstance(call.node, ast.Call) else None
@@ -194,8 +211,29 @@ def _run_unwrapped(function: Value, call: Invocation) -> tuple[Value, FunctionRu
 
 def call_mapped(mapped: Mapped, call: Invocation) -> Value:
     """The result of calling a mapped function: its outputs put together again, which changes no rank."""
-    result = run_mapped(mapped, call.given, call)
-    return map_leaves(lambda leaf: _gathered(leaf, mapped.site.axis_names), arrays(result))
+    result = _fitting(mapped.site.out_specs, arrays(run_mapped(mapped, call.given, call)))
+    return map_leaves(lambda leaf: _gathered(leaf, mapped.site.axis_names), result)
+
+
+def _fitting(specs: Value, value: Value) -> Value:
+    """Outputs as they leave a map: nothing is known of the rank of one that is too small for its spec until that is mended."""
+    match specs, value:
+        case Sequence(items=tuple() as inner), Sequence(items=tuple() as items) if len(inner) == len(items):
+            return replace(value, items=tuple(map(_fitting, inner, items)))
+        case Dict(), Dict():
+            return replace(
+                value, items=tuple((key, _fitting(specs.get(key) or UNKNOWN, item)) for key, item in value.items)
+            )
+        case Instance(), Instance():
+            attributes = ((name, _fitting(specs.get(name) or UNKNOWN, item)) for name, item in value.attributes)
+            return replace(value, attributes=tuple(attributes))
+        case Spec(entries=tuple() as entries), Array(rank=Rank(high=int() as high)):
+            return value if high >= len(entries) else replace(value, rank=ANY_RANK)
+        case Spec(), Tree():
+            return Tree(as_array(_fitting(specs, value.leaf)))
+        case Spec(), Sequence() | Dict() | Instance():
+            return map_leaves(lambda leaf: _fitting(specs, leaf), value)
+    return value
 
 
 def _gathered(leaf: Value, manual: frozenset[str] | None) -> Value:

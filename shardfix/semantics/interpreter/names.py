@@ -68,6 +68,10 @@ TRANSFORMS = SAME_CALL | {
     "jax.jacobian",
     "jax.hessian",
 }
+NUMBERS = frozenset("inf nan pi e euler_gamma tau".split())
+"""Constants of jax.numpy, numpy and math."""
+LIMITS = ("jax.numpy.finfo()", "jax.numpy.iinfo()", "numpy.finfo()", "numpy.iinfo()")
+"""What stands for the results of these calls; their attributes are scalars."""
 LIKE = "like"
 """Stands in a :class:`Transformed` for a function whose result is like the first argument of the transform."""
 SAME_VALUE = frozenset(

@@ -276,6 +276,11 @@ def _replace(call: Invocation) -> Value:
     return UNKNOWN
 
 
+def _limits(call: Invocation) -> Value:
+    """``finfo`` and ``iinfo``."""
+    return JaxObject(f"{call.name}()")
+
+
 HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.device_count": _count,
     "jax.local_device_count": _count,
@@ -284,6 +289,10 @@ HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.devices": _devices,
     "jax.local_devices": _devices,
     "jax.debug.print": _nothing,
+    "jax.numpy.finfo": _limits,
+    "jax.numpy.iinfo": _limits,
+    "numpy.finfo": _limits,
+    "numpy.iinfo": _limits,
     "functools.partial": _partial,
     "functools.reduce": _reduce,
     "functools.wraps": _wraps,

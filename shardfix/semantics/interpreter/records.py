@@ -55,6 +55,64 @@ def record_fields(cls: Class) -> list[Field] | None:
     return fields
 
 
+def leaf_names(cls: Class) -> tuple[str, ...] | None:
+    """The attributes that are the children of an instance as a pytree; None where that is not in view."""
+    flatten = own_method(cls, "tree_flatten")
+    if flatten is not None:
+        return _flattened_names(flatten)
+    fields = record_fields(cls)
+    if fields is None:
+        return None
+    names = tuple(field.name for field in fields)
+    if not is_dataclass(cls):  # a named tuple
+        return names
+    for registration in _registrations(cls):
+        return _data_fields(registration)
+    decorators = list(map(ast.unparse, cls.node.decorator_list))
+    if any("struct.dataclass" in text or "chex.dataclass" in text for text in decorators):
+        return tuple(field.name for field in fields if "pytree_node=False" not in _options(field))
+    if any(text.rpartition(".")[2] == "register_dataclass" for text in decorators):
+        return tuple(field.name for field in fields if "static" not in _options(field))
+    return None
+
+
+def _options(field: Field) -> str:
+    return "" if field.default is None else ast.unparse(field.default)
+
+
+def _flattened_names(flatten: ast.FunctionDef) -> tuple[str, ...] | None:
+    """The attributes in ``return (self.a, self.b), auxiliary``."""
+    match flatten.body[-1]:
+        case ast.Return(value=ast.Tuple(elts=[ast.Tuple(elts=children) | ast.List(elts=children), _])):
+            attributes = [child for child in children if isinstance(child, ast.Attribute)]
+            if len(attributes) == len(children) and all(isinstance(child.value, ast.Name) for child in attributes):
+                return tuple(child.attr for child in attributes)
+    return None
+
+
+def _registrations(cls: Class) -> Iterator[ast.Call]:
+    """Calls that register a dataclass with its fields listed: a decorator, or one that is given the class."""
+    for decorator in cls.node.decorator_list:
+        if isinstance(decorator, ast.Call) and "register_dataclass" in ast.unparse(decorator):
+            yield decorator
+    if "register_" in cls.module.source:
+        for call in cls.module.nodes(ast.Call):
+            first = call.args[0] if call.args else None
+            if isinstance(first, ast.Name) and first.id == cls.node.name and "register_" in ast.unparse(call.func):
+                yield call
+
+
+def _data_fields(registration: ast.Call) -> tuple[str, ...] | None:
+    """The ``data_fields`` of a registration."""
+    given = next((keyword.value for keyword in registration.keywords if keyword.arg == "data_fields"), None)
+    if given is None and len(registration.args) > 1:
+        given = registration.args[1]
+    if not isinstance(given, ast.List | ast.Tuple):
+        return None
+    names = [item.value for item in given.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return tuple(names) if len(names) == len(given.elts) else None
+
+
 def _is_constant(node: ast.expr | None, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 

@@ -169,6 +169,8 @@ class Carry:
     path: tuple[str | int, ...]
     axes: frozenset[str]
     """The axes that one side varies over and the other does not."""
+    site: MapSite | None = None
+    """The map inside of which it is."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RenameArgument, Replace, SetArgument, named
+from shardfix.semantics.values import Sequence
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Argument, Call
@@ -126,6 +127,9 @@ def _axes(module: Module, pairs: ast.expr) -> _Axes | None:
             return _Axes(f"{text}.axis_sizes", f"{text}.axis_names", f"len({text}.axis_names)")
         case ast.Call(func=ast.Name(id="tuple"), args=[ast.Call() as items]):
             return _axes(module, items)
+        case ast.Call(func=ast.Name(id="zip"), args=[names, sizes]) if _is_readable(names) and _is_readable(sizes):
+            count = str(len(names.elts)) if isinstance(names, ast.Tuple | ast.List) else f"len({module.text(names)})"
+            return _Axes(_as_tuple(module, sizes), _as_tuple(module, names), count)
         case ast.Call(func=ast.Attribute(attr="items", value=mapping), args=[]) if _is_plain(mapping):
             text = module.text(mapping)
             return _Axes(f"tuple({text}.values())", f"tuple({text})", f"len({text})")
@@ -133,6 +137,22 @@ def _axes(module: Module, pairs: ast.expr) -> _Axes | None:
             text = module.text(pairs)
             return _Axes(f"tuple(size for _, size in {text})", f"tuple(name for name, _ in {text})", f"len({text})")
     return None
+
+
+def _is_readable(node: ast.expr) -> bool:
+    return _is_plain(node) or (isinstance(node, ast.Tuple | ast.List) and not any(map(_is_starred, node.elts)))
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
+def _as_tuple(module: Module, node: ast.expr) -> str:
+    if isinstance(node, ast.Tuple | ast.List):
+        return _tuple([module.text(element) for element in node.elts])
+    value = module.value_of(node)
+    text = module.text(node)
+    return text if isinstance(value, Sequence) and value.kind == "tuple" else f"tuple({text})"
 
 
 def _is_plain(node: ast.expr) -> bool:

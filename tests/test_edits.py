@@ -401,6 +401,19 @@ def test_insert_definition_goes_after_the_imports():
     assert result == expected.replace("g()", "helper()")
 
 
+def test_insert_definition_takes_the_place_of_the_last_import():
+    for before, blank in (("import jax\n", "\n\n"), ("", "")):
+        source = f"{before}from m import g\n\n\ndef f():\n    return g()\n"
+        requests = (
+            (InsertDefinition, "g()", "helper", HELPER),
+            (Replace, "g", "helper"),
+            (DropImport, "from m import g", "g"),
+        )
+        assert edited(source, *requests) == f"{before}{blank}{HELPER}\n\n\ndef f():\n    return helper()\n"
+        windows = edited(source.replace("\n", "\r\n"), *requests)
+        assert windows == f"{before}{blank}{HELPER}\n\n\ndef f():\n    return helper()\n".replace("\n", "\r\n")
+
+
 def test_insert_definition_once_for_all():
     module = Module("import jax\nx = g(1)\n\n\ndef f():\n    return g(2)\n")
     fixes = [

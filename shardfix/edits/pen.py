@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -516,11 +517,26 @@ class _Session:
             for lines in self._importer.splices([(splice.start, splice.end, splice.text) for splice in edited])
         ]
         # At one place imports come before definitions, so that these may use them.
-        ordered = sorted([*imports, *edited], key=lambda splice: (splice.start, splice.end))
+        ordered = _joined(sorted([*imports, *edited], key=lambda splice: (splice.start, splice.end)))
         for first, second in itertools.pairwise(ordered):
             if second.start < first.end:
                 raise Refusal("the edits of the fix overlap")
         return tuple(splice for splice in ordered if self._module.source[splice.start : splice.end] != splice.text)
+
+
+def _joined(ordered: Sequence[Splice]) -> list[Splice]:
+    """The splices with one made of each removed line and what is put in after it: a definition behind the last import."""
+    result: list[Splice] = []
+    for splice in ordered:
+        last = result[-1] if result else None
+        is_within = last is not None and splice.start == splice.end and last.start < splice.start < last.end
+        if last is None or not is_within or last.text:
+            result.append(splice)
+            continue
+        newline = re.match(r"\r\n|\r|\n|", splice.text)
+        after = splice.text[newline.end() :] if newline is not None else splice.text
+        result[-1] = Splice(last.start, splice.start, after if last.start else after.lstrip("\r\n"))
+    return result
 
 
 def _grouped(within: Sequence[tuple[int, int, Edit]]) -> list[_Unit]:

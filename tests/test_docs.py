@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ import yaml
 from jax_process import JaxProcess
 from repository import ROOT, copy_repository
 
+from shardfix import edits
 from shardfix.cli import app
 from shardfix.codemod import all_codemods
 from shardfix.configuration import schema
 from shardfix.manual import HEADINGS, sections, summary
+from shardfix.semantics.calls import Call
+from shardfix.semantics.module import Module
 
 DOCS = ROOT / "docs"
 TEXTS = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -295,3 +299,21 @@ def test_the_codemod_package_of_the_page_does_what_the_page_says(tmp_path: Path,
     assert done.stdout == shown, done.stderr
     assert "acme.all_sum" in bash("shardfix --explain all-sum", tmp_path, environment).stdout
     assert "all-sum" in bash("shardfix --list", tmp_path, environment).stdout
+    other = tmp_path / "other.py"  # what the codemod may not repair: a partial, and arguments that are not in view
+    other.write_text(
+        "from functools import partial\nimport acme\n\nf = partial(acme.all_sum, axis='i')\n\n\n"
+        "def step(*x, **rest):\n    return f(x), partial(acme.all_sum)(x, axis='i'), acme.all_sum(*x), acme.all_sum(x, **rest)\n"
+    )
+    assert bash("shardfix --select all-sum other.py", tmp_path, environment).stdout == ""
+
+
+def test_the_page_on_codemods_names_what_there_is() -> None:
+    page = (DOCS / "writing-a-codemod.md").read_text()
+    for name in edits.__all__:
+        kind = getattr(edits, name)
+        if isinstance(kind, type) and kind is not edits.Edit:
+            assert f"`{name}({', '.join(field.name for field in fields(kind))})`" in page
+    for owner, kind in (("module", Module), ("call", Call)):
+        named = set(re.findall(rf"`{owner}\.(\w+)", page))
+        assert named
+        assert {name for name in named if not hasattr(kind, name)} == set()

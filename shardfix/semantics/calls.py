@@ -45,6 +45,12 @@ class Call:
     """The partial that this call completes."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all that reaches the callee is written in this node: no partial before or in it, no ``*`` and no ``**``."""
+        spreads = any(isinstance(value, ast.Starred) for value in self.node.args)
+        return not (self.is_partial or self.earlier or spreads or any(one.arg is None for one in self.node.keywords))
+
+    @property
     def own_arguments(self) -> list[ast.expr]:
         """The positional arguments written in this node that reach the callee."""
         return self.node.args[1:] if self.is_partial else self.node.args

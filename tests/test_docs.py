@@ -305,6 +305,8 @@ def test_the_codemod_package_of_the_page_does_what_the_page_says(tmp_path: Path,
         "def step(*x, **rest):\n    return f(x), partial(acme.all_sum)(x, axis='i'), acme.all_sum(*x), acme.all_sum(x, **rest)\n"
     )
     assert bash("shardfix --select all-sum other.py", tmp_path, environment).stdout == ""
+    (excerpt,) = blocks(ROOT / "README.md", "python")
+    assert excerpt in text
 
 
 def test_the_page_on_codemods_names_what_there_is() -> None:

@@ -19,9 +19,9 @@ __all__ = ["account"]
 
 def account(module: Module, line: int) -> Iterator[str]:
     """Lines of text on every map that stands at ``line`` or whose function holds it; none where there is no such map."""
-    for run in module.trace.maps:
-        if _concerns(run, module, line):
-            yield from _run_lines(run, module)
+    runs = (tuple(_run_lines(run, module)) for run in module.trace.maps if _concerns(run, module, line))
+    for lines in dict.fromkeys(runs):  # what a loop runs again says the same again
+        yield from lines
 
 
 def _concerns(run: MapRun, module: Module, line: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from shardfix.semantics.definitions import class_attributes
+
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
@@ -14,6 +16,7 @@ MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
 MAY_BE_ANYTHING = frozenset({"TypeError", "ValueError", "Exception", "BaseException"})
 PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module", "version"})
+SKIPS = frozenset({"skipif", "skipunless"})
 VERSION_WORDS = ("__version__", "__version_info__", "version_info", "jax_version", "jax_ver")
 
 
@@ -31,6 +34,15 @@ def is_gated(module: Module, node: ast.AST) -> bool:
             case ast.IfExp() if child is not ancestor.test:
                 if _is_probe(module, ancestor.test):
                     return True
+            case ast.Match() if child is not ancestor.subject:
+                if _is_probe(module, ancestor.subject):
+                    return True
+            case ast.With() | ast.AsyncWith() if child in ancestor.body:
+                if any(_suppresses_missing_names(module, item.context_expr, ancestor.body) for item in ancestor.items):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if child in ancestor.body:
+                if any(_skips_by_probe(module, decorator) for decorator in ancestor.decorator_list):
+                    return True
             case ast.BoolOp() if child in ancestor.values:
                 if any(_is_probe(module, value) for value in ancestor.values[: ancestor.values.index(child)]):
                     return True
@@ -44,12 +56,42 @@ def is_gated(module: Module, node: ast.AST) -> bool:
 
 
 def _leaves_under_probe(module: Module, statement: ast.stmt) -> bool:
-    """``if <probe>: return ...`` : what follows runs only on the other versions."""
-    return (
-        isinstance(statement, ast.If)
-        and isinstance(statement.body[-1], ast.Return | ast.Raise | ast.Continue)
-        and _is_probe(module, statement.test)
-    )
+    """``if <probe>: return ...``: what follows runs only on the other versions.
+
+    An error for a JAX that is too old says nothing of what follows; one for a JAX that is too new does.
+    """
+    match statement:
+        case ast.If(test=test, body=[*_, ast.Return() | ast.Continue()]):
+            return _is_probe(module, test)
+        case ast.If(test=test, body=[*_, ast.Raise()]):
+            return _asks_for_version(module, test, (ast.Gt, ast.GtE))
+        case ast.Assert(test=test):
+            return _asks_for_version(module, test, (ast.Lt, ast.LtE))
+    return False
+
+
+def _asks_for_version(module: Module, test: ast.expr, comparisons: tuple[type[ast.cmpop], ...]) -> bool:
+    """Whether a test compares the version of JAX, on its left, in one of these ways."""
+    match test:
+        case ast.Compare(left=left, ops=[comparison], comparators=[_]):
+            return isinstance(comparison, comparisons) and _is_probe(module, left)
+    return False
+
+
+def _skips_by_probe(module: Module, decorator: ast.expr) -> bool:
+    """``@pytest.mark.skipif(<probe>)``, ``@unittest.skipUnless(<probe>, ...)``."""
+    match decorator:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[test, *_]) if name.lower() in SKIPS:
+            return _is_probe(module, test)
+    return False
+
+
+def _suppresses_missing_names(module: Module, context: ast.expr, body: list[ast.stmt]) -> bool:
+    """``with contextlib.suppress(ImportError):`` around an import."""
+    if not isinstance(context, ast.Call) or module.resolve(context.func) != {"contextlib.suppress"}:
+        return False
+    caught = {kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "") for kind in context.args}
+    return bool(caught & MISSING_NAME) or (bool(caught & MISSING_MODULE) and any(map(_imports, body)))
 
 
 def _catches_missing_names(module: Module, statement: ast.Try | ast.TryStar) -> bool:
@@ -106,7 +148,38 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
                         return True
                     if binding.kind == "assignment" and _set_in_import_guard(module, binding.node):
                         return True
+                    if binding.kind == "import" and binding.dotted and _is_probe_of_project(module, binding.dotted):
+                        return True
+            case ast.Attribute() if depth < 3 and _is_probe_of_class(module, node, depth):
+                return True
     return False
+
+
+def _is_probe_of_project(module: Module, dotted: str) -> bool:
+    """Whether an imported name is a flag that another module of the project sets by asking which JAX this is."""
+    base, _, name = dotted.rpartition(".")
+    if not base.strip("."):
+        base = dotted[: len(dotted) - len(name)]
+    other = module.project.module(base, module.path) if base else None
+    if other is None or other is module:
+        return False
+    bindings = other.module_scope.bindings.get(name, ())
+    return any(
+        (binding.value is not None and _is_probe(other, binding.value, depth=2))
+        or (binding.kind == "assignment" and _set_in_import_guard(other, binding.node))
+        for binding in bindings
+    )
+
+
+def _is_probe_of_class(module: Module, node: ast.Attribute, depth: int) -> bool:
+    """Whether ``self.flag``, ``cls.flag`` or ``Class.flag`` is set in the class by asking which JAX this is."""
+    if not isinstance(node.value, ast.Name):
+        return False
+    owner = module.enclosing(node, ast.ClassDef)
+    if not isinstance(owner, ast.ClassDef) or node.value.id not in ("self", "cls", owner.name):
+        return False
+    values = [value for value, _, _ in class_attributes(owner).get(node.attr, ())]
+    return any(value is not None and _is_probe(module, value, depth + 1) for value in values)
 
 
 def _is_of_jax(module: Module, node: ast.expr) -> bool:

@@ -46,6 +46,7 @@ When it does not fix
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -97,7 +98,7 @@ class _Use:
 class MakeMeshDefaults(Codemod):
     """``make_mesh`` and ``AbstractMesh`` without ``axis_types`` where the code relies on Auto axes."""
 
-    triggers = (rb"\bmake_mesh\b", rb"\bAbstractMesh\b")
+    triggers = (rb"\bmake_mesh\b", rb"\bAbstractMesh\b", rb"\bwith_sharding_constraint\b", rb"\bshard_map\b")
     evidence: ClassVar[frozenset[str]] = frozenset(
         {"ambiguous-operation", "default-axis-types", "explicit-constraint", "in-specs-mismatch"}
     )
@@ -107,7 +108,8 @@ class MakeMeshDefaults(Codemod):
 
     def findings(self, module: Module) -> Iterator[Finding]:
         makers = [call for call in module.calls_to(*MAKERS) if not module.is_compatibility_code(call.node)]
-        if not makers:
+        elsewhere = _is_made_elsewhere(module)
+        if not makers and not elsewhere:
             return
         if not _wants_explicit(module):
             uses = list(_uses(module))
@@ -116,7 +118,12 @@ class MakeMeshDefaults(Codemod):
                     use = next((use for use in uses if _made_by(module, use.mesh) is maker.node), None)
                     if use is not None:
                         yield self._default(module, maker, use)
-        yield from self._not_placed(module)
+            for use in uses if elsewhere else ():
+                known = mesh_view(module).mesh_of(use.mesh)
+                if known is not None and known.default_types and _made_by(module, use.mesh) is None:
+                    yield self._made_there(use)
+        if makers:
+            yield from self._not_placed(module)
 
     def _default(self, module: Module, maker: Call, use: _Use) -> Finding:
         name = maker.dotted.removeprefix("jax.sharding.")
@@ -134,6 +141,14 @@ class MakeMeshDefaults(Codemod):
                 "axis_types=(AxisType.Auto, ...) keeps what the code did; or keep the mesh Explicit and place the arrays "
                 "with jax.reshard" + ("" if fix else "; the number of axes is not in view")
             ),
+        )
+
+    def _made_there(self, use: _Use) -> Finding:
+        """A use of a mesh that another module makes, where the fix belongs."""
+        return self.finding(
+            use.mesh,
+            f"this mesh is made without axis_types, which gives Explicit axes since JAX 0.9, but {use.what}",
+            reason="give it axis_types=(AxisType.Auto, ...) where it is made, or place the arrays with jax.reshard",
         )
 
     def _not_placed(self, module: Module) -> Iterator[Finding]:
@@ -162,6 +177,19 @@ class MakeMeshDefaults(Codemod):
                 ),
                 choices=choices,
             )
+
+
+def _is_made_elsewhere(module: Module) -> bool:
+    """Whether another file, whose mesh this one may use, calls ``make_mesh``: one of the run, or one that this one imports."""
+    own = os.path.abspath(module.path)
+    if any(os.path.abspath(path) != own for path in module.project.mentioning("make_mesh")):
+        return True
+    for imported in module.imports:
+        for dotted in (imported.dotted, imported.dotted.rpartition(".")[0]):
+            path = module.project.find(dotted, module.path) if dotted.strip(".") else None
+            if path is not None and "make_mesh" in (module.project.source(path) or ""):
+                return True
+    return False
 
 
 def _takes_the_default(maker: Call) -> bool:

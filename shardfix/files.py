@@ -311,6 +311,8 @@ def replace(path: str, before: bytes, after: bytes) -> None:
         status = os.stat(target)
         if not status.st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(target, os.W_OK):
             raise FileProblem("not written: the file is read-only")
+        if os.path.lexists(temporary):
+            raise FileProblem(f"not written: there is a file {temporary} already")
         try:
             _write_synced(temporary, after)
             _copy_attributes(target, temporary, status)

@@ -261,3 +261,54 @@ def test_whatever_fails_the_original_stays_and_no_temporary_file(
     monkeypatch.undo()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.py"]
+
+
+def test_what_is_written_is_on_the_disk_before_it_takes_the_name_and_the_name_before_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the file system writes in: a machine that goes down leaves the old or the new."""
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    calls: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append("fsync of the folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "fsync of the file")
+
+    def rename(*paths: str) -> None:
+        calls.append("replace")
+        os.rename(*paths)
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    monkeypatch.setattr(files.os, "replace", rename)
+    replace(str(path), b"old", b"new")
+    assert calls == ["fsync of the file", "replace", "fsync of the folder"]
+
+
+def test_an_owner_that_cannot_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = tmp_path / "a.py", tmp_path / "b.py"
+    for path in (old, new):
+        path.write_bytes(b"old")
+
+    def forbid(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(files.os, "chown", forbid)
+    of_another = os.stat_result((*old.stat()[:4], os.geteuid() + 1, *old.stat()[5:]))
+    with pytest.raises(FileProblem, match="owner or group could not be kept"):
+        files._copy_attributes(str(old), str(new), of_another)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_file_that_has_the_temporary_name_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    path, other, link = tmp_path / "a.py", tmp_path / "other", tmp_path / f".shardfix-{os.getpid()}-7.tmp"
+    path.write_bytes(b"old")
+    other.write_bytes(b"of another")
+    link.symlink_to("other")
+    monkeypatch.setattr(files, "_serial", iter([7]))
+    if late:  # it comes between the look and the writing
+        monkeypatch.setattr(files.os.path, "lexists", lambda _: False)
+    with pytest.raises(FileProblem, match=r"not written: .*file"):
+        replace(str(path), b"old", b"new")
+    assert (path.read_bytes(), other.read_bytes()) == (b"old", b"of another")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
@@ -100,6 +101,18 @@ LOGGERS = [
     "Nov 29 12:00:00 tpu-vm python[123]: ",
     "ERROR:root:",
     "<<some/launcher 17>> ",
+    "[default0]:",
+    "[pod/train-0/main] ",
+    "train-0 main ",
+    "trainer_1  | ",
+    "10.0.0.1: ",
+    "[node01:0]:",
+    "#12 3.456 ",
+    "time=2025-11-29T12:00:00Z level=ERROR ",
+    "2025-11-29 12:00:00.123 | ERROR    | __main__:main:12 - ",
+    "[2025-11-29 12:00:00,123][__main__][ERROR] - ",
+    "ERROR: ",
+    "+",
 ]
 
 
@@ -113,9 +126,21 @@ def test_prefix_before_the_first_line_only(prefix: str) -> None:
     assert lines_of("step 1\n" + prefix + TWO_MODULES + "bye\n") == [EXPECTED_LINE]
 
 
-def test_workers_that_write_at_the_same_time() -> None:
-    first = prefixed("[rank0]: ").splitlines(keepends=True)
-    second = prefixed("[rank1]: ", TWO_MODULES.replace("local_loss", "other")).splitlines(keepends=True)
+@pytest.mark.parametrize(
+    "prefixes",
+    [
+        ("[rank0]: ", "[rank1]: "),
+        ("[pod/train-0/main] ", "[pod/train-1/main] "),
+        ("node01: ", "node02: "),
+        ("train-0  | ", "train-1  | "),
+        ("2025-11-29T12:00:00Z pod-0 ", "2025-11-29T12:00:01Z pod-1 "),
+        ("Nov 29 12:00:00 vm-0 python[12]: ", "Nov 29 12:00:00 vm-1 python[12]: "),
+        ("E1129 12:00:00.123456 4711 host.py:12] ", "E1129 12:00:00.123456 4712 host.py:12] "),
+    ],
+)
+def test_workers_that_write_at_the_same_time(prefixes: tuple[str, str]) -> None:
+    first = prefixed(prefixes[0]).splitlines(keepends=True)
+    second = prefixed(prefixes[1], TWO_MODULES.replace("local_loss", "other")).splitlines(keepends=True)
     text = "".join(line for pair in zip(first, second, strict=True) for line in pair)
     assert lines_of(text) == [EXPECTED_LINE, EXPECTED_LINE.replace("local_loss", "other")]
 
@@ -124,8 +149,86 @@ def test_workers_that_fail_alike_are_one_error() -> None:
     assert lines_of("".join(prefixed(f"(worker pid={pid}) ") for pid in range(8))) == [EXPECTED_LINE]
 
 
-def test_json_log_record() -> None:
-    assert lines_of(json.dumps({"severity": "ERROR", "message": TWO_MODULES})) == [EXPECTED_LINE]
+def records(*fields: str) -> str:
+    """A JSON record for each line."""
+    return "".join(
+        json.dumps(dict.fromkeys(fields, line) | {"time": "12:00", "resource": {"pod_name": "train-0"}}) + "\n"
+        for line in TWO_MODULES.splitlines()
+    )
+
+
+PACKED = {
+    "one JSON record": json.dumps({"severity": "ERROR", "message": TWO_MODULES}),
+    "one JSON record, indented": json.dumps({"jsonPayload": {"message": TWO_MODULES}}, indent=2),
+    "JSON records of Docker": records("log"),
+    "JSON records of a cloud": records("textPayload"),
+    "a JSON array": json.dumps([{"textPayload": line} for line in TWO_MODULES.splitlines()]),
+    "a JSON record after a time": "2025-11-29T12:00:00Z " + json.dumps({"exc_info": TWO_MODULES}),
+    "repr of a string": repr(TWO_MODULES),
+    "repr of bytes": f"stderr: {TWO_MODULES.encode()!r}",
+    "HTML": "<pre>" + html.escape(TWO_MODULES) + "</pre>",
+    "HTML with colours": html.escape(TWO_MODULES).replace("ValueError", '<span class="ansi-red-fg">ValueError</span>'),
+    "CSV": 'id,message\n1,"' + TWO_MODULES.replace('"', '""') + '"\n',
+    "colours shown by cat -v": TWO_MODULES.replace("ValueError", "^[[1;35mValueError^[[0m"),
+    "colours as escapes": TWO_MODULES.replace("ValueError", "\\x1b[1;35mValueError\\x1b[0m"),
+    "colours without their escape character": TWO_MODULES.replace("ValueError", "[1;35mValueError[0m"),
+    "quotes of a word processor": re.sub(r'File "([^"]+)"', "File “\\1”", TWO_MODULES),
+    "without indentation": "\n".join(map(str.strip, TWO_MODULES.splitlines())),
+    "with doubled line ends": TWO_MODULES.replace("\n", "\n\n"),
+    "line ends of an old Macintosh": TWO_MODULES.replace("\n", "\r"),
+    "line numbers": "".join(f"{n:5d}  {line}" for n, line in enumerate(TWO_MODULES.splitlines(keepends=True), 5)),
+    "grep -n": "".join(f"{n}:{line}" for n, line in enumerate(TWO_MODULES.splitlines(keepends=True), 5)),
+    "a fence": f"I get\n\n```pytb\n{TWO_MODULES}```\nWhat now?",
+    "a byte order mark": "\ufeff" + TWO_MODULES,
+}
+
+
+@pytest.mark.parametrize("text", PACKED.values(), ids=PACKED)
+def test_packed_texts(text: str) -> None:
+    assert lines_of(text) == [EXPECTED_LINE]
+
+
+def test_records_of_several_workers() -> None:
+    lines = TWO_MODULES.splitlines()
+    pairs = [json.dumps({"message": line, "labels": {"rank": rank}}) for line in lines for rank in (0, 1)]
+    assert lines_of("\n".join(pairs)) == [EXPECTED_LINE]
+
+
+def test_a_bare_error_takes_nothing_of_what_follows() -> None:
+    text = (TEXTS / "outsh_str_at_set.jax-0.12.txt").read_text(encoding="utf-8").partition("-----")[0]
+    assert lines_of(text + "step 2 begins\n") == lines_of(text)
+
+
+FOLLOWED = (
+    "\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+    '  File "/srv/launch.py", line 3, in <module>\n    main()\nRuntimeError: training failed\n'
+)
+
+
+def test_an_error_that_the_program_raised_anew() -> None:
+    """The place of the fault is where JAX's error came from."""
+    assert lines_of(TWO_MODULES + FOLLOWED) == [EXPECTED_LINE]
+    (item,) = recognise(TWO_MODULES + FOLLOWED)
+    assert [frame.line for frame in item.frames] == [9, 8, 3]
+
+
+@pytest.mark.parametrize(
+    "sequel",
+    [
+        'Traceback (most recent call last):\n  File "/srv/launch.py", line 3, in <module>\n    run()\n'
+        "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit status 1.\n",
+        "Error: the job has ended\n",
+    ],
+)
+def test_what_only_follows_from_an_error_is_no_error_of_its_own(sequel: str) -> None:
+    assert lines_of(TWO_MODULES + sequel) == [EXPECTED_LINE]
+    assert len(recognise(sequel)) == 1
+
+
+def test_error_of_another_process() -> None:
+    message = TWO_MODULES[TWO_MODULES.index("ValueError") :]
+    text = f'multiprocessing.pool.RemoteTraceback: \n"""\n{TWO_MODULES}"""\n{FOLLOWED.partition("RuntimeError")[0]}{message}'
+    assert lines_of(text) == [EXPECTED_LINE]
 
 
 def test_indented_as_in_a_report() -> None:
@@ -170,7 +273,8 @@ def test_carets_of_python_311() -> None:
 
 
 def test_exception_group() -> None:
-    text = "  + Exception Group Traceback (most recent call last):\n  +-+---------------- 1 ----------------\n"
+    text = "  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: errors in a TaskGroup (1 sub-exception)\n"
+    text += "  +-+---------------- 1 ----------------\n"
     assert lines_of(text + prefixed("    | ")) == [EXPECTED_LINE]
 
 

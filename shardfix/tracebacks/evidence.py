@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from shardfix.tracebacks.known import KnownError, Pattern, table
-from shardfix.tracebacks.log import unwrapped
-from shardfix.tracebacks.reader import Frame, ReportedError, read_errors
+from shardfix.tracebacks.log import readings
+from shardfix.tracebacks.reader import Frame, ReportedError, errors_in
 
 __all__ = ["Evidence", "Recognised", "evidence_of", "rank_of", "recognise", "spec_entries", "summary"]
 
@@ -105,15 +105,15 @@ def recognise(text: str) -> tuple[Recognised, ...]:
 
     Never raises, whatever the text is.
     """
-    found = _recognise_all(text)
-    if (joined := unwrapped(text)) != text:
-        return max(found, _recognise_all(joined), key=_understood)
-    return found
+    return max(map(_recognise_all, readings(text)), key=_understood)
 
 
 def _understood(items: tuple[Recognised, ...]) -> int:
-    """How much was read from a log."""
-    return sum(1 + len(evidence.known) for item in items for evidence in item.evidence)
+    """How much was read from a log: of each kind of error, the most that one of them says."""
+    most: dict[str, int] = {}
+    for evidence in (evidence for item in items for evidence in item.evidence):
+        most[evidence.kind] = max(most.get(evidence.kind, 0), 1 + len(evidence.known))
+    return sum(most.values())
 
 
 def evidence_of(text: str) -> tuple[Evidence, ...]:
@@ -121,12 +121,14 @@ def evidence_of(text: str) -> tuple[Evidence, ...]:
     return tuple(evidence for item in recognise(text) for evidence in item.evidence)
 
 
-def _recognise_all(text: str) -> tuple[Recognised, ...]:
+def _recognise_all(streams: Iterable[list[str]]) -> tuple[Recognised, ...]:
     results: dict[Recognised, None] = {}
-    for error in read_errors(text):
+    for error in errors_in(streams):
         item = _recognise(error)
         if item.known or not item.is_warning:
             results.setdefault(item)
+    if any(item.known and not item.is_warning for item in results):
+        results = {item: None for item in results if not _is_sequel(item)}
     # Several workers fail alike: what differs in nothing but addresses and process ids is one error.
     distinct: dict[object, Recognised] = {}
     for item in results:
@@ -134,13 +136,36 @@ def _recognise_all(text: str) -> tuple[Recognised, ...]:
     return tuple(sorted(distinct.values(), key=lambda item: item.is_warning))
 
 
+_SEQUELS = re.compile(
+    r"(?:CalledProcessError|ChildFailedError|ProcessRaisedException|ProcessExitedException|BrokenProcessPool|\w*ExceptionGroup"
+    r"|_?RemoteTraceback|RayTaskError.*|SystemExit|KeyboardInterrupt)$"
+)
+
+
+def _is_sequel(item: Recognised) -> bool:
+    """Whether an error that is not recognised only says that something else has failed, or is no more than a line."""
+    return item.known is None and (not item.frames or bool(_SEQUELS.match(item.error.type)))
+
+
 def _recognise(error: ReportedError) -> Recognised:
+    found: Recognised | None = None
     for link in error.chain:
-        for known in table().errors:
-            for pattern in known.patterns:
-                if evidence := tuple(_evidence(known, pattern, link, error)):
-                    return Recognised(error, known, evidence)
-    return Recognised(error)
+        for known in table().errors if found is None else (found.known,):
+            for pattern in known.patterns if known else ():
+                evidence = tuple(_evidence(known, pattern, link, error)) if known else ()
+                if evidence and (found is None or _tells_more(evidence, found.evidence)):
+                    found = Recognised(error, known, evidence)
+                    break
+            if found is not None:
+                break
+    return found or Recognised(error)
+
+
+def _tells_more(evidence: tuple[Evidence, ...], than: tuple[Evidence, ...]) -> bool:
+    """Whether JAX said more about the same fault in the error that it then hid behind another one."""
+    first = than[0]
+    hidden = first.function is None and first.spec is None
+    return hidden and sum(len(one.known) for one in evidence) > sum(len(one.known) for one in than)
 
 
 def _evidence(known: KnownError, pattern: Pattern, link: ReportedError, error: ReportedError) -> Iterator[Evidence]:
@@ -156,7 +181,7 @@ def _evidence(known: KnownError, pattern: Pattern, link: ReportedError, error: R
         if not place:
             return
         found |= _groups(place)
-    frames = _user_frames(error) or _user_frames(link)
+    frames = _user_frames(error, link)
     shown = {(frame.path, frame.line) for frame in frames}
     frames += tuple(frame for frame in _mentioned_places(message) if (frame.path, frame.line) not in shown)
     items = [found | _groups(item) for item in pattern.item.finditer(message)] if pattern.item else []
@@ -186,18 +211,23 @@ def _inner_source(error: ReportedError) -> str:
     return "\n".join(reversed(inner))
 
 
-def _user_frames(error: ReportedError) -> tuple[Frame, ...]:
+def _user_frames(error: ReportedError, link: ReportedError | None = None) -> tuple[Frame, ...]:
     """The user's frames of an error and of those that it follows from, innermost first.
 
     JAX prints where an operation was written as a cause of the error in its transformation: that place comes first.
+    ``link`` is the one of them that was recognised: where the user's code raised another one from it, its place is the
+    first, too.
     """
+    link = link or error
     frames: dict[Frame, None] = {}
-    for link in reversed(error.chain):
-        if link is error or link.message == error.message:
-            frames.update(dict.fromkeys(link.user_frames))
+    reached = False
+    for one in reversed(error.chain):
+        reached = reached or one is link or one.message == link.message
+        if reached:
+            frames.update(dict.fromkeys(one.user_frames))
     if not frames:
-        for link in error.chain:
-            frames.update(dict.fromkeys(link.user_frames))
+        for one in error.chain:
+            frames.update(dict.fromkeys(one.user_frames))
     return tuple(frames)
 
 

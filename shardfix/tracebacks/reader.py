@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from shardfix.tracebacks.log import streams
+from shardfix.tracebacks.log import readings
 
-__all__ = ["Frame", "ReportedError", "read_errors"]
+__all__ = ["Frame", "ReportedError", "errors_in", "read_errors"]
 
 _NOT_THE_USERS = re.compile(
     r"""(?ix)
@@ -90,7 +90,7 @@ _CHAINED = re.compile(
     r"|The above exception was the direct cause of the following exception:)"
 )
 _END_OF_MESSAGE = re.compile(
-    r"^\s*(?:-{19,}\s*$|={5,}[ =]|_{5,}[ _]|(?:_ ){5,}|For simplicity, JAX has removed its internal frames"
+    r"^\s*(?:-{19,}\s*$|['\"]{3}\s*$|```|={5,}[ =]|_{5,}[ _]|(?:_ ){5,}|For simplicity, JAX has removed its internal frames"
     r"|The preceding stack trace is the source of the JAX operation|The stack trace below excludes JAX-internal frames"
     r"|The preceding is the original exception that occurred|FAILED |\[Previous line repeated)"
 )
@@ -101,8 +101,13 @@ _CARRIER = re.compile(r"(?:JaxStackTraceBeforeTransformation|UnfilteredStackTrac
 
 def read_errors(text: str) -> tuple[ReportedError, ...]:
     """The errors and warnings printed in ``text``, in order, each once. Whatever else is in it is passed over."""
+    return errors_in(next(readings(text)))
+
+
+def errors_in(streams: Iterable[list[str]]) -> tuple[ReportedError, ...]:
+    """The same for the streams of one reading of a log."""
     found: dict[ReportedError, None] = {}
-    for lines in streams(text):
+    for lines in streams:
         for error in _Reader(lines).errors():
             found.setdefault(error)
     return tuple(found)
@@ -216,8 +221,12 @@ class _Reader:
         while position < len(self.lines):
             line = self.lines[position]
             depth = len(line) - len(line.lstrip())
-            if not line.strip() or depth <= indent or _PYTHON_FRAME.match(line):
-                break
+            if (
+                not line.strip()
+                or _PYTHON_FRAME.match(line)
+                or (depth <= indent and (indent or shown or _EXCEPTION.match(line)))
+            ):
+                break  # a frame that is not indented stands in a text that has lost all its indentation
             if _CARETS.match(line):
                 above = self.lines[position - 1]
                 marked = above[depth : len(line.rstrip())] if len(shown) == 1 and not marked else ""
@@ -309,7 +318,7 @@ class _Reader:
 
     def _exception(self, position: int, line: str) -> int:
         """The line that names the exception, with the rest of its message; any other line is passed over."""
-        stripped = line.lstrip()
+        stripped, depth = line.strip(), len(line) - len(line.lstrip())
         match = _EXCEPTION.match(stripped)
         named = bool(match and _EXCEPTION_NAME.search(match["type"]))
         if not match:
@@ -317,14 +326,16 @@ class _Reader:
         if self.in_traceback and self.frames:
             # A name that does not say that it is an error counts only right below a frame and with a message.
             likely = named or bool(match["type"].rpartition(".")[2][:1].isupper() and match["message"])
-            fits = likely and len(line) - len(stripped) <= self.indent and match["type"] not in _LOG_LEVELS
+            fits = likely and depth <= self.indent and match["type"] not in _LOG_LEVELS
         else:
-            fits = named and stripped == line and match["message"] is not None
+            fits = named and not depth and match["message"] is not None
         if not fits:
             return position + 1
         message = [match["message"] or ""]
         position += 1
-        while position < len(self.lines) and len(message) < 120 and not self._ends_message(self.lines[position]):
+        # Without a colon there is no message, and what follows is somebody else's.
+        end = len(self.lines) if match["message"] is not None else position
+        while position < end and len(message) < 120 and not self._ends_message(self.lines[position]):
             message.append(self.lines[position])
             position += 1
         repeated = self.previous and not self.frames and self.previous.message == "\n".join(message).strip()

@@ -296,8 +296,8 @@ def _faults(module: Module, runs: Iterable[MapRun]) -> list[_Fault]:
             elif run.arguments is not None:
                 fine.add(key[1:])
     trees = [key for key, found in shown.items() if found[0].stands_for_tree]
-    for key in [key for key in shown if any(_is_part(key, tree) for tree in trees)]:
-        del shown[key]  # seen leaf by leaf in another run
+    for part in [key for key in shown if any(_is_part(key, tree) for tree in trees)]:
+        del shown[part]  # seen leaf by leaf in another run
     return [
         _Fault(tuple(found), key in always, key in unsure)
         for key, found in shown.items()

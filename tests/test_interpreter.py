@@ -709,6 +709,106 @@ return other.items[0], other.level()
 # barrier
 return lax.optimization_barrier((a, b)), lax.optimization_barrier({"p": b})
 
+# handed to code out of view
+hidden = operator.itemgetter(0)
+xs, d, box = [a], {"p": a}, Box(a)
+hidden([lift_first])(xs)
+hidden([lift_p])(d)
+hidden([lift_value])(box)
+return xs[0], d["p"], box.value
+
+# handed on by name
+hidden = operator.itemgetter(0)
+d = {"p": a}
+inner = [d]
+hidden([lift_p])(*inner)
+hidden([lift_p])(d=inner[0])
+return d["p"]
+
+# changed by a closure out of view
+hidden = operator.itemgetter(0)
+xs = [a]
+def lift():
+    xs[0] = b.sum()
+hidden([lambda f: f()])(lift)
+return xs[0]
+
+# kept by an object out of view
+hidden = operator.itemgetter(0)
+xs = [a]
+keeper = hidden([Keeper])(xs)
+keeper.lift()
+return xs[0]
+
+# stored in an object out of view
+hidden = operator.itemgetter(0)
+xs = [a]
+box = hidden([Box])(b)
+box.value = xs
+lift_first(box.value)
+return xs[0]
+
+# stored in itself
+box = Box(a)
+box.me = box
+box.value = a
+box.me.value = b.sum()
+return box.value
+
+# list in itself
+xs = [a, b]
+xs[1] = xs
+xs[1][0] = b.sum()
+return xs[0]
+
+# stored in each other
+left, right = Box(a), Box(b)
+left.other = right
+right.other = left
+right.other.value = b.sum()
+return left.value
+
+# changed by a recursive call
+def lift(xs, depth):
+    if depth:
+        lift(xs, depth - 1)
+    else:
+        xs[0] = xs[0].sum()
+ys = [a]
+lift(ys, 2)
+return ys[0]
+
+# changed by a generator
+def rows(xs):
+    xs[0] = xs[0].sum()
+    yield xs
+ys = [a]
+list(rows(ys))
+return ys[0]
+
+# changed by numpy
+ys = [a, a]
+operator.setitem(ys, 0, b.sum())
+return ys[0]
+
+# blurred, then changed under two names
+def maybe():
+    if SCALE:
+        xs[0] = b
+xs = [a]
+ys = xs
+maybe()
+ys[0] = a
+xs[0] = b.sum()
+return ys[0]
+
+# inherited out of view
+class Loud(operator.itemgetter(0)([Box])):
+    pass
+box = Loud(a)
+box.reset(b)
+return box.value
+
 # conditional import
 try:
     from absent import f
@@ -779,6 +879,21 @@ class Record:
     value: object
     def __post_init__(self):
         object.__setattr__(self, "value", self.value.sum())
+
+def lift_first(xs):
+    xs[0] = xs[0].sum()
+
+def lift_p(d):
+    d["p"] = d["p"].sum()
+
+def lift_value(box):
+    box.value = box.value.sum()
+
+class Keeper:
+    def __init__(self, items):
+        self.items = items
+    def lift(self):
+        self.items[0] = self.items[0].sum()
 
 class Locked:
     def __init__(self, value):

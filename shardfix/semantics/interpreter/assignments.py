@@ -42,12 +42,16 @@ def bind(interpreter: Interpreter, target: ast.expr, value: Value, environment: 
                 interpreter.change(
                     container, with_item(container, index_value(interpreter, key, environment), value), environment
                 )
+            elif container == UNKNOWN:  # from where the value may be changed unseen
+                interpreter.let_go_of(value, environment)
         case ast.Attribute(value=owner, attr=attribute_name):
             instance = interpreter.evaluate(owner, environment)
             if isinstance(instance, Instance):
                 plain = sets_plainly(interpreter, instance.cls, attribute_name)
                 new = with_attribute(instance, attribute_name, value) if plain else of_its_kind(instance)
                 interpreter.change(instance, new, environment)
+            elif instance == UNKNOWN:
+                interpreter.let_go_of(value, environment)
 
 
 def augment(interpreter: Interpreter, node: ast.AugAssign, environment: Environment) -> None:

@@ -10,6 +10,7 @@ from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter.aliases import is_changeable, of_its_kind
 from shardfix.semantics.interpreter.bindings import class_surroundings, known_object, member
 from shardfix.semantics.interpreter.invocation import Arguments
+from shardfix.semantics.interpreter.names import leaves_arguments_alone
 from shardfix.semantics.interpreter.records import is_dataclass, own_method, record_fields, self_assignments
 from shardfix.semantics.interpreter.repeats import value_key
 from shardfix.semantics.interpreter.shardings import known_attribute
@@ -96,6 +97,18 @@ def class_attribute(interpreter: Interpreter, cls: Class, name: str, owner: Inst
         if assigned:
             return _assigned_attribute(interpreter, cls, assigned, owner)
     return base_attribute(interpreter, cls, name, owner, depth)
+
+
+def may_inherit_unseen(interpreter: Interpreter, cls: Class, depth: int = 0) -> bool:
+    """Whether a class may have methods of a base class that is not of the project and may change any attribute."""
+    for base in cls.node.bases:
+        value = interpreter.evaluate(base, class_surroundings(cls))
+        if isinstance(value, Class) and depth < 5:
+            if may_inherit_unseen(interpreter, value, depth + 1):
+                return True
+        elif not (isinstance(value, JaxObject) and leaves_arguments_alone(value.dotted)):
+            return True
+    return False
 
 
 def base_attribute(interpreter: Interpreter, cls: Class, name: str, owner: Instance | None, depth: int = 0) -> Value:

@@ -16,15 +16,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shardfix.semantics import rank_rules
 from shardfix.semantics.interpreter import jax_calls, statements
-from shardfix.semantics.interpreter.aliases import HOLDERS, held, holds_any, of_its_kind
+from shardfix.semantics.interpreter.aliases import (
+    DEEPEST,
+    HOLDERS,
+    held,
+    holds_any,
+    inner_values,
+    is_changeable,
+    of_its_kind,
+)
 from shardfix.semantics.interpreter.attributes import class_attribute
 from shardfix.semantics.interpreter.bindings import binding_value, static_environment
 from shardfix.semantics.interpreter.expressions import EXPRESSIONS
 from shardfix.semantics.interpreter.instances import instantiate
 from shardfix.semantics.interpreter.invocation import Arguments, Invocation
 from shardfix.semantics.interpreter.maps import call_mapped
-from shardfix.semantics.interpreter.mutation import changed_by_method
-from shardfix.semantics.interpreter.names import SHARDING_KEYWORDS
+from shardfix.semantics.interpreter.mutation import changed_by_method, changes_outside
+from shardfix.semantics.interpreter.names import SHARDING_KEYWORDS, leaves_arguments_alone
 from shardfix.semantics.interpreter.parameters import bind_parameters
 from shardfix.semantics.interpreter.repeats import NOWHERE, OUTSIDE, Repeats, is_plain, run_key
 from shardfix.semantics.interpreter.trace import Environment, Evaluation, FunctionRun, Later, ReturnFact, Trace
@@ -273,11 +281,15 @@ class Interpreter:
             case JaxObject():
                 self._note_operand(call, call.arguments[0] if call.arguments else None)
                 self._note_evaluation(call, function.dotted)
-                return self.note(jax_calls.call(function.dotted, call), call.node, call.environment, *call.arguments)
+                result = jax_calls.call(function.dotted, call)
+                if not leaves_arguments_alone(function.dotted):
+                    self.let_go(call.given, call.environment)
+                return self.note(result, call.node, call.environment, *call.arguments)
             case BoundMethod():
                 self._note_operand(call, function.owner)
                 self._note_evaluation(call, f"jax.Array.{function.name}")
                 return self._call_method(function.owner, function.name, call)
+        self.let_go(call.given, call.environment)
         return UNKNOWN
 
     def _call_method(self, owner: Value, name: str, call: Invocation) -> Value:
@@ -330,8 +342,10 @@ class Interpreter:
             self.trace.called.add(node)
         if node in self._stack or self.is_deep:
             self.reach = OUTSIDE
+            self._let_go_unrun(function, given)
             return FunctionRun(function, (), UNKNOWN)
         if not isinstance(node, ast.Lambda) and node in function.module.generators:
+            self._let_go_unrun(function, given)
             return FunctionRun(function, (), UNKNOWN)
         environment = Environment(function.module, function.module.scopes[node], function.environment)
         if function.bound_self is not None:
@@ -366,8 +380,10 @@ class Interpreter:
         Those in functions that wait for this one to return hold it for certain only if it runs here on every path; where
         it may not, nothing is known of the container from here on, for it is not followed any further there.
         """
-        if held(new, old):  # a container inside itself is followed no further
-            new = of_its_kind(old)
+        if held(new, old):  # a container inside itself is followed no further: its parts have names that are not seen
+            parts, new = inner_values(new), UNKNOWN
+            for part in parts:
+                self.let_go_of(part, environment)
         self._changed[id(old)] = old
         certain = True
         memo: dict[int, Value] = {}
@@ -388,6 +404,36 @@ class Interpreter:
                         self.reach = OUTSIDE
                     seen.add(id(around))
                 around = around.parent
+
+    def let_go(self, given: Arguments, environment: Environment) -> None:
+        """Code that is not followed is handed these: nothing is known any more of what it may change in them."""
+        for value in (*given.positional, *given.keywords.values(), given.missing):
+            self.let_go_of(value, environment)
+
+    def _let_go_unrun(self, function: Function, given: Arguments) -> None:
+        """A function of the project is not run: it may change what it is handed, and what it closes over."""
+        around = function.environment or static_environment(function.module, function.module.module_scope)
+        self.let_go(given, around)
+        if function.bound_self is not None:
+            self.let_go_of(function.bound_self, around)
+        outer = function.environment if changes_outside(function.node) else None
+        while outer is not None:
+            for value in list(outer.variables.values()):
+                self.let_go_of(value, around)
+            outer = outer.parent
+
+    def let_go_of(self, value: Value, environment: Environment, depth: int = 0) -> None:
+        """The same of one value, and of all that it holds."""
+        if value.__class__ not in HOLDERS or depth > DEEPEST:
+            return
+        parts = inner_values(value)
+        if is_changeable(value):
+            self.change(value, UNKNOWN, environment)
+        if isinstance(value, Function) and changes_outside(value.node) and not self.is_deep:
+            with self.perhaps():
+                self.run(value, Arguments(exact=False))
+        for part in parts:
+            self.let_go_of(part, environment, depth + 1)
 
     # Explanations
 

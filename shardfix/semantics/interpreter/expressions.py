@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardfix.semantics.interpreter.aliases import of_its_kind
 from shardfix.semantics.interpreter.assignments import bind
-from shardfix.semantics.interpreter.attributes import attribute_of
+from shardfix.semantics.interpreter.attributes import attribute_of, may_inherit_unseen
 from shardfix.semantics.interpreter.bindings import function_of, known_object
 from shardfix.semantics.interpreter.indexing import entry_value, subscript
 from shardfix.semantics.interpreter.invocation import Arguments, Invocation
@@ -169,7 +169,13 @@ def _dict_comprehension(interpreter: Interpreter, node: ast.DictComp, environmen
 def _call(interpreter: Interpreter, node: ast.Call, environment: Environment) -> Value:
     if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
         return _super(interpreter, node, environment)
-    function = interpreter.evaluate(node.func, environment)
+    owner: Value = UNKNOWN
+    if isinstance(node.func, ast.Attribute):
+        interpreter.spend()
+        owner = interpreter.evaluate(node.func.value, environment)
+        function = attribute_of(interpreter, owner, node.func.attr, environment)
+    else:
+        function = interpreter.evaluate(node.func, environment)
     arguments: list[Value] = []
     exact = True
     missing: Value = UNKNOWN
@@ -196,10 +202,10 @@ def _call(interpreter: Interpreter, node: ast.Call, environment: Environment) ->
             keywords.update({key: item for key, item in value.items if isinstance(key, str)})
         else:
             exact, missing = False, UNKNOWN
-    if function == UNKNOWN and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
-        called = interpreter.evaluate(node.func.value, environment) if _is_super(node.func.value) else UNKNOWN
-        if isinstance(called, Super):  # a base class that is not followed may set any attribute
-            interpreter.change(called.owner, of_its_kind(called.owner), environment)
+    if function == UNKNOWN and isinstance(owner, Super):  # a base class that is not followed may set any attribute
+        interpreter.change(owner.owner, of_its_kind(owner.owner), environment)
+    elif function == UNKNOWN and isinstance(owner, Instance) and may_inherit_unseen(interpreter, owner.cls):
+        interpreter.change(owner, of_its_kind(owner), environment)
     return interpreter.call(
         function, Invocation(interpreter, environment, node, Arguments(tuple(arguments), keywords, exact, missing))
     )
@@ -214,10 +220,6 @@ def _super(interpreter: Interpreter, node: ast.Call, environment: Environment) -
         return UNKNOWN
     owner = environment.lookup(method_node.args.args[0].arg, interpreter)
     return Super(Class(module, cls), owner) if isinstance(owner, Instance) else UNKNOWN
-
-
-def _is_super(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 EXPRESSIONS: dict[type[ast.AST], Callable[[Interpreter, Any, Environment], Value]] = {

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 def instantiate(interpreter: Interpreter, cls: Class, given: Arguments) -> Value:
     """A call of a class."""
     if not _makes_plainly(interpreter, cls):
+        interpreter.let_go(given, class_surroundings(cls))
         return UNKNOWN
     if not given.exact:
+        interpreter.let_go(given, class_surroundings(cls))
         return Instance(cls, changed=True)
     if record_fields(cls) is not None and own_method(cls, "__init__") is None:
         instance = Instance(cls, tuple(_field_values(interpreter, cls, given).items()))
@@ -30,6 +32,7 @@ def instantiate(interpreter: Interpreter, cls: Class, given: Arguments) -> Value
         return instance if after is None else _initialised(interpreter, cls, after, instance, Arguments())
     maker, init = _initialiser(interpreter, cls)
     if init is None:
+        interpreter.let_go(given, class_surroundings(cls))
         return Instance(cls, changed=bool(given.positional or given.keywords))
     return _initialised(interpreter, maker, init, Instance(cls), given)
 
@@ -61,6 +64,7 @@ def _initialised(
 ) -> Value:
     """A new instance after a method of ``maker`` has set it up."""
     if init.decorator_list:
+        interpreter.let_go(given, class_surroundings(maker))
         return replace(instance, changed=True)
     holder = Environment(maker.module, maker.module.module_scope, None, {"": instance})
     interpreter.frames.append(holder)

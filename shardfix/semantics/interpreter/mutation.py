@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from shardfix.semantics.interpreter.trees import iterated
+from shardfix.semantics.module import MUTATORS
 from shardfix.semantics.values import (
     UNKNOWN,
     Constant,
@@ -20,6 +23,29 @@ from shardfix.semantics.values import (
 
 LONGEST = 64
 """Items of a list that are kept apart."""
+
+
+@lru_cache(maxsize=1024)
+def changes_outside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    """Whether a function may change, in place, what is not an argument of its."""
+    arguments = node.args
+    own = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Nonlocal() | ast.Global():
+                return True
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                if _root(inner) not in own:
+                    return True
+            case ast.Call(func=ast.Attribute(attr=name) as method) if name in MUTATORS and _root(method) not in own:
+                return True
+    return False
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def with_item(container: Value, key: Value, value: Value) -> Value:

@@ -39,6 +39,23 @@ CANONICAL = {
 """Other homes and spellings of one object."""
 
 
+LEAVING_ALONE = frozenset(
+    "jax jaxlib numpy math functools itertools builtins typing typing_extensions collections dataclasses copy enum logging "
+    "warnings time datetime os sys pathlib re json abc contextlib inspect types string textwrap pprint optax flax haiku "
+    "equinox einops chex jaxtyping absl".split()
+)
+"""Packages whose functions do not change the containers that they are handed."""
+CHANGING = frozenset(
+    "numpy.copyto numpy.put numpy.place numpy.putmask numpy.fill_diagonal numpy.random.shuffle builtins.exec builtins.eval".split()
+)
+"""Those of their functions that do."""
+
+
+def leaves_arguments_alone(dotted: str) -> bool:
+    """Whether a function that is not of the project certainly changes none of its arguments."""
+    return dotted.partition(".")[0] in LEAVING_ALONE and dotted not in CHANGING
+
+
 def canonical(dotted: str) -> str:
     """One name for objects that have several."""
     return CANONICAL.get(dotted, dotted)

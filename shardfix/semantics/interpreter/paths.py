@@ -194,7 +194,7 @@ def joined_variables(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Valu
                 if shared is None:
                     shared = shared_containers(a.values()) | shared_containers(b.values())
                 if shared and (holds_any(x, shared) or holds_any(y, shared)):
-                    joined = of_its_kind(joined)  # what is held elsewhere too would no longer be the same object
+                    joined = UNKNOWN  # what is held elsewhere too would no longer be the same object
             joins[key] = joined
         result[name] = joins[key]
     return result

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.interpreter.aliases import HOLDERS, held, of_its_kind, substituted
+from shardfix.semantics.interpreter.aliases import HOLDERS, held, substituted
 from shardfix.semantics.values import UNKNOWN, Function, MapSite, Value
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Environment:
         found = False
         for name, value in self.variables.items():
             if value is old or (value.__class__ in HOLDERS and held(value, old)):
-                self.variables[name] = of_its_kind(value)
+                self.variables[name] = UNKNOWN
                 found = True
         return found
 

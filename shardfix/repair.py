@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +25,12 @@ from shardfix.semantics.module import Module
 from shardfix.semantics.project import Project
 from shardfix.target import NEWEST_JAX, declared_jax, has
 from shardfix.tracebacks import Evidence, Frame, Recognised, recognise, summary
-from shardfix.tracebacks.sources import find_source
+from shardfix.tracebacks.sources import find_source, shows
 
 if TYPE_CHECKING:
     from shardfix.settings import Settings
 
-__all__ = ["Change", "Diagnosis", "Place", "Repair", "codemods_for", "diagnose"]
+__all__ = ["Change", "Diagnosis", "LineMap", "Place", "Repair", "codemods_for", "diagnose"]
 
 MAX_FILES = 300
 """How many files are looked at for one error: those in its traceback and what they import."""
@@ -72,6 +74,9 @@ class Place:
 
     frame: Frame
     candidates: tuple[str, ...]
+    fits: bool = True
+    """Whether the one candidate holds in that line what the traceback shows. If not, it has changed since or is
+    another file: it is not edited."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,8 @@ def diagnose(
     if any(not item.is_warning for item in items):
         items = tuple(item for item in items if not item.is_warning)
     for item in items:
-        diagnosis = _diagnose(item, settings, roots, repaired)
-        if repaired and _is_mended(_diagnose(item, settings, roots, original), diagnosis):
+        diagnosis = _diagnose(item, settings, roots, original, repaired)
+        if repaired and _is_mended(_diagnose(item, settings, roots, original, original), diagnosis):
             diagnosis = Diagnosis(item, diagnosis.places, mended_before=True)
         if choice is not None and choice <= len(diagnosis.choices):
             diagnosis, choice = diagnosis.chosen(choice), None
@@ -155,23 +160,40 @@ def codemods_for(kind: str, settings: Settings) -> tuple[type[Codemod], ...]:
     return tuple(available[name] for name in names if kind in available[name].evidence)
 
 
-def _diagnose(item: Recognised, settings: Settings, roots: Sequence[str], contents: Mapping[str, bytes]) -> Diagnosis:
-    places = tuple(Place(frame, _candidates(frame, roots)) for frame in item.frames)
+def _diagnose(
+    item: Recognised,
+    settings: Settings,
+    roots: Sequence[str],
+    original: Mapping[str, bytes],
+    contents: Mapping[str, bytes],
+) -> Diagnosis:
+    """What is known of one error; ``contents`` are the files as they are to be taken, ``original`` as they were when it
+    happened, where that is not what is on disk.
+    """
+    then = {os.path.abspath(path): data for path, data in original.items()}
+    places = _places(item.frames, roots, then)
+    if not any(place.candidates for place in places) and (installed := _installed(item, roots, then)):
+        item = replace(item, evidence=tuple(replace(one, frames=installed) for one in item.evidence))
+        places = _places(installed, roots, then)
     if item.known is None:
         return Diagnosis(item, places)
     codemods = codemods_for(item.known.name, settings)
     start = list(dict.fromkeys(place.candidates[0] for place in places if len(place.candidates) == 1))
-    if not codemods or not start:
+    changed = {place.candidates[0] for place in places if not place.fits}
+    innermost = next((place.candidates[0] for place in places if place.candidates), "")
+    if not codemods or not start or innermost in changed:
         return Diagnosis(item, places)
-    evidence = tuple(_at_home(one, places) for one in item.evidence)
+    evidence = tuple(_moved(_at_home(one, places), original, contents) for one in item.evidence)
     search = _Search(evidence, settings, codemods, start, contents)
     related = search.related()
+    repairs = tuple(search.repairs(related))
+    allowed = tuple(one for one in repairs if not any(change.path in changed for change in one.changes))
     return Diagnosis(
         item,
         places,
         tuple((one.path, one.finding) for one in related),
-        tuple(search.repairs(related)),
-        undecided=any(not one.certain for one in related),
+        allowed,
+        undecided=allowed != repairs or any(not one.certain for one in related),
         failures=tuple(search.failures),
     )
 
@@ -182,11 +204,29 @@ def _is_mended(before: Diagnosis, now: Diagnosis) -> bool:
     return before.certain is not None and not then & left
 
 
-def _candidates(frame: Frame, roots: Sequence[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for root in roots:
-        found.update((os.path.relpath(path), None) for path in find_source(frame, Path(root)))
-    return tuple(found)
+def _places(frames: Sequence[Frame], roots: Sequence[str], contents: Mapping[str, bytes]) -> tuple[Place, ...]:
+    places: list[Place] = []
+    for frame in frames:
+        found = [path for root in roots for path in find_source(frame, Path(root), contents)]
+        candidates = tuple(dict.fromkeys(map(os.path.relpath, found)))
+        places.append(Place(frame, candidates, len(candidates) != 1 or shows(Path(candidates[0]), frame, contents)))
+    return tuple(places)
+
+
+_PACKAGES = re.compile(r".*[\\/](?:site|dist)-packages[\\/](?=[^\\/]+[\\/])")
+
+
+def _installed(item: Recognised, roots: Sequence[str], contents: Mapping[str, bytes]) -> tuple[Frame, ...]:
+    """The frames, innermost first, in packages that were installed where the error happened and whose source is here."""
+    found: list[Frame] = []
+    for frame in reversed([frame for link in item.error.chain for frame in reversed(link.frames)]):
+        if _PACKAGES.match(frame.path) and frame.text:
+            here = replace(frame, path=_PACKAGES.sub("", frame.path))
+            paths = [path for root in roots for path in find_source(here, Path(root), contents)]
+            package = re.split(r"[\\/]", here.path)[0]
+            if len(paths) == 1 and package in paths[0].absolute().parts and shows(paths[0], frame, contents):
+                found.insert(0, here)
+    return tuple(dict.fromkeys(found))
 
 
 def _at_home(evidence: Evidence, places: Sequence[Place]) -> Evidence:
@@ -195,6 +235,36 @@ def _at_home(evidence: Evidence, places: Sequence[Place]) -> Evidence:
     frames = tuple(replace(frame, path=os.path.abspath(homes[frame])) for frame in evidence.frames if frame in homes)
     first = frames[0] if frames else None
     return replace(evidence, frames=frames, path=first.path if first else "", line=first.line if first else 0)
+
+
+def _moved(evidence: Evidence, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Evidence:
+    """The evidence with the lines that its places have in files that were repaired meanwhile."""
+    moves = {
+        os.path.abspath(path): LineMap(before[path], after[path])
+        for path in before.keys() & after.keys()
+        if before[path] != after[path]
+    }
+    frames = tuple(
+        replace(frame, line=moves[frame.path](frame.line)) if frame.path in moves else frame
+        for frame in evidence.frames
+    )
+    return replace(evidence, frames=frames, line=frames[0].line if frames else 0)
+
+
+class LineMap:
+    """From the lines of a text to those of another version of it, from 1."""
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        matcher = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+        self._opcodes = matcher.get_opcodes()
+
+    def __call__(self, line: int) -> int:
+        for tag, start, end, new_start, new_end in self._opcodes:
+            if start <= line - 1 < end:
+                if tag == "equal":
+                    return line - start + new_start
+                return min(new_start + line - start, max(new_start + 1, new_end))
+        return line
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardfix import files
 from shardfix.outcomes import ExitCode
-from shardfix.repair import Change, Diagnosis, diagnose
+from shardfix.repair import Change, Diagnosis, LineMap, diagnose
 from shardfix.reporters import diagnosis as report
 from shardfix.reporters.patches import painted
 from shardfix.settings import UsageProblem
@@ -226,24 +225,9 @@ def _what(diagnosis: Diagnosis) -> tuple[object, ...]:
     return (diagnosis.item.error.type, facts if evidence else diagnosis.item.error.message)
 
 
-class _OldLines:
-    """From the lines of a changed file to those that it had."""
-
-    def __init__(self, change: Change) -> None:
-        matcher = SequenceMatcher(None, change.before.splitlines(), change.after.splitlines(), autojunk=False)
-        self.opcodes = matcher.get_opcodes()
-
-    def __call__(self, line: int) -> int:
-        for tag, start, end, new_start, new_end in self.opcodes:
-            if new_start <= line - 1 < new_end:
-                return (
-                    line - new_start + start if tag == "equal" else min(start + line - new_start, max(start + 1, end))
-                )
-        return line
-
-
-def _old_lines(changes: Sequence[Change]) -> Mapping[str, _OldLines]:
-    return {change.path: _OldLines(change) for change in changes}
+def _old_lines(changes: Sequence[Change]) -> Mapping[str, LineMap]:
+    """From the lines of changed files to those that they had."""
+    return {change.path: LineMap(change.after, change.before) for change in changes}
 
 
 # Running

@@ -136,6 +136,29 @@ def test_several_sources_are_listed_and_none_is_written(project: Path, traceback
     assert "check_vma" in (project / "copy" / "pkg" / "steps.py").read_text()
 
 
+def test_a_file_that_has_changed_since_is_not_edited(project: Path, traceback: Callable[..., Any]) -> None:
+    """The line is not what the traceback shows: this is another version, or another file."""
+    changed = PROGRAM.replace("    f = jax.shard_map(", "    g = 3\n    f = jax.shard_map(")
+    (project / "pkg" / "steps.py").write_text(changed)
+    done = traceback(KEYWORD, "--write")
+    assert (done.code, done.out) == (1, b"")
+    assert "it is not edited" in done.err
+    assert (project / "pkg" / "steps.py").read_text() == changed
+
+
+def test_of_several_files_the_one_that_has_the_line_is_edited(project: Path, traceback: Callable[..., Any]) -> None:
+    other = project / "copy" / "pkg" / "steps.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("\n" * 20)
+    assert traceback(KEYWORD, "--write").code == 0
+    assert "check_vma" in (project / "pkg" / "steps.py").read_text()
+
+
+def test_a_package_that_was_installed_where_it_ran(project: Path, traceback: Callable[..., Any]) -> None:
+    assert traceback(KEYWORD.replace("/srv/train/", "/usr/lib/python3.13/site-packages/"), "--write").code == 0
+    assert "check_vma" in (project / "pkg" / "steps.py").read_text()
+
+
 def test_json(traceback: Callable[..., Any]) -> None:
     done = traceback(KEYWORD, "--output-format", "json")
     (error,) = json.loads(done.out)["errors"]
@@ -145,18 +168,19 @@ def test_json(traceback: Callable[..., Any]) -> None:
         "line": 6,
         "function": "step",
         "candidates": ["pkg/steps.py"],
+        "fits": True,
     }
     assert [repair["certain"] for repair in error["repairs"]] == [True]
     assert "+    f = jax.shard_map(" in error["repairs"][0]["diff"]
 
 
 def test_errors_win_over_warnings(traceback: Callable[..., Any]) -> None:
-    warning = "/srv/train/pkg/steps.py:7: DeprecationWarning: jax.tree_map is deprecated: use jax.tree.map\n  x\n"
+    warning = "/srv/train/pkg/steps.py:7: DeprecationWarning: jax.tree_map is deprecated: use jax.tree.map\n"
     assert "deprecated-name" not in traceback(warning + KEYWORD).err
 
 
 def test_a_deprecated_name_is_repaired_if_there_is_no_error(project: Path, traceback: Callable[..., Any]) -> None:
-    warning = "/srv/train/pkg/steps.py:7: DeprecationWarning: jax.tree_map is deprecated: use jax.tree.map\n  x\n"
+    warning = "/srv/train/pkg/steps.py:7: DeprecationWarning: jax.tree_map is deprecated: use jax.tree.map\n"
     assert traceback(warning, "--write").code == 0
     assert "jax.tree.map" in (project / "pkg" / "steps.py").read_text()
 
@@ -253,7 +277,7 @@ def total(mesh, xs):
 """
     (project / "pkg" / "steps.py").write_text(program)
     text = (
-        'Traceback (most recent call last):\n  File "pkg/steps.py", line 8, in body\n    x\n'
+        'Traceback (most recent call last):\n  File "pkg/steps.py", line 8, in body\n'
         "TypeError: scan body function carry input and carry output must have equal types, but they differ:\n\n"
         "The input carry component carry has type float32[] but the corresponding output carry component has type "
         "float32[]{V:i}, so the manual axis types do not match.\n"

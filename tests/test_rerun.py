@@ -21,7 +21,7 @@ TEXT = pathlib.Path(__file__).read_text() + pathlib.Path(__file__).with_name("li
 
 
 def fail(path, line, message, code=1):
-    sys.stderr.write(f'Traceback (most recent call last):\\n  File "{path}", line {line}, in <module>\\n    x\\n{message}\\n')
+    sys.stderr.write(f'Traceback (most recent call last):\\n  File "{path}", line {line}, in <module>\\n{message}\\n')
     sys.exit(code)
 
 

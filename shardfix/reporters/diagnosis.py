@@ -81,6 +81,11 @@ def _places(places: Iterable[Place], err: Stream) -> Iterator[str]:
         yield f"  {label} {where}{function}{source}"
         if not place.candidates:
             yield " " * 16 + "(not found below this folder)"
+        elif not place.fits:
+            yield (
+                " " * 16
+                + "(this line reads otherwise now: the file has changed since, or is another one; it is not edited)"
+            )
         elif len(place.candidates) > 1:
             yield " " * 16 + f"(one of {', '.join(place.candidates)}: name the right one as PATH)"
 
@@ -117,6 +122,7 @@ def _document(diagnosis: Diagnosis, wrote: bool) -> dict[str, Any]:
                 "line": place.frame.line,
                 "function": place.frame.function,
                 "candidates": list(place.candidates),
+                "fits": place.fits,
             }
             for place in diagnosis.places
         ],

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shardfix.files import discover
+from shardfix import files
 
 if TYPE_CHECKING:
     from shardfix.tracebacks.reader import Frame
 
-__all__ = ["find_source"]
+__all__ = ["find_source", "shows"]
 
 
-def find_source(frame: Frame, root: Path) -> tuple[Path, ...]:
+def find_source(frame: Frame, root: Path, contents: Mapping[str, bytes] | None = None) -> tuple[Path, ...]:
     """The files that ``frame.path`` may mean: none, one, or several that fit equally well.
 
-    A file that exists under that very path is it. Otherwise those files below ``root`` are candidates whose path ends
-    in the most components of ``frame.path``; where the traceback shows the source line, files that have it there win.
+    A file that exists under that very path is it, unless another below ``root`` alone has the line that the traceback
+    shows. Otherwise those files below ``root`` are candidates whose path ends in the most components of ``frame.path``;
+    those that fit what the traceback shows win. ``contents`` are what files held when the traceback was printed, by
+    absolute path, where that is not what they hold now.
     """
     if frame.path.startswith("<"):
         return ()
@@ -27,13 +31,61 @@ def find_source(frame: Frame, root: Path) -> tuple[Path, ...]:
         return ()
     path = Path(frame.path).expanduser()
     exact = path if path.is_absolute() else root / path
-    if exact.is_file():
+    is_there = exact.is_file()
+    if is_there and shows(exact, frame, contents):
         return (exact,)
-    candidates = [path for found in discover((str(root),)) if (path := Path(found.path)).name == parts[-1]]
+    candidates = [path for found in files.discover((str(root),)) if (path := Path(found.path)).name == parts[-1]]
     best = max((_shared_suffix(candidate, parts) for candidate in candidates), default=0)
     candidates = sorted(candidate for candidate in candidates if _shared_suffix(candidate, parts) == best)
-    fitting = [candidate for candidate in candidates if _has_line(candidate, frame)]
-    return tuple(fitting or candidates)
+    fitting = tuple(candidate for candidate in candidates if shows(candidate, frame, contents))
+    if is_there:
+        return fitting if frame.text and len(fitting) == 1 else (exact,)
+    return fitting or tuple(candidates)
+
+
+def shows(path: Path, frame: Frame, contents: Mapping[str, bytes] | None = None) -> bool:
+    """Whether the file holds, in the line of the frame, what the traceback shows of it.
+
+    Where it shows no source, the line must at least be in a function of that name. Words alone are compared: logs do
+    all kinds of things to blanks and quotes, and cut long lines.
+    """
+    text = _text_of(path, contents)
+    lines = re.split(r"\r\n|\r|\n", text)
+    if frame.line > len(lines):
+        return False
+    shown, there = _words(frame.text.partition("\n")[0]), _words(lines[frame.line - 1])
+    if shown:
+        return re.fullmatch(shown, there) is not None or (len(shown) > 20 and re.match(shown, there) is not None)
+    return not frame.function.isidentifier() or _is_in_function(text, frame)
+
+
+def _text_of(path: Path, contents: Mapping[str, bytes] | None) -> str:
+    data = (contents or {}).get(str(path.absolute()))
+    try:
+        data = path.read_bytes() if data is None else data
+        return files.decode(data).text
+    except files.FileProblem:
+        return (data or b"").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _words(line: str) -> str:
+    """The words of a source line, as a regular expression; a character that a log has lost may be any."""
+    return re.sub(r"\ufffd+", ".*", re.sub(r"[^\w\ufffd]+", "", line))
+
+
+def _is_in_function(text: str, frame: Frame) -> bool:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name == frame.function
+        and node.lineno <= frame.line <= (node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+    )
 
 
 def _shared_suffix(candidate: Path, parts: list[str]) -> int:
@@ -43,14 +95,3 @@ def _shared_suffix(candidate: Path, parts: list[str]) -> int:
             break
         count += 1
     return count
-
-
-def _has_line(candidate: Path, frame: Frame) -> bool:
-    """Whether the file has the source line that the traceback shows, at that place."""
-    if not frame.text:
-        return False
-    try:
-        lines = candidate.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return False
-    return frame.line <= len(lines) and lines[frame.line - 1].strip() == frame.text.partition("\n")[0].strip()

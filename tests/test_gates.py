@@ -13,9 +13,12 @@ from shardfix.semantics.project import Project
 
 
 def is_gated(program: str) -> bool:
-    """Whether the expression ``HERE`` of the program runs only on some versions of JAX."""
+    """Whether the expression ``HERE``, or ``.vma``, of the program runs only on some versions of JAX."""
     module = Module(textwrap.dedent(program))
-    (node,) = (name for name in module.nodes(ast.Name) if name.id == "HERE")
+    (node,) = (
+        *(name for name in module.nodes(ast.Name) if name.id == "HERE"),
+        *(attribute for attribute in module.nodes(ast.Attribute) if attribute.attr == "vma"),
+    )
     return module.is_compatibility_code(node)
 
 
@@ -29,6 +32,9 @@ def is_gated(program: str) -> bool:
         "import inspect, jax\nif 'check_vma' in inspect.signature(jax.shard_map).parameters:\n    HERE",
         "from importlib.util import find_spec\nif find_spec('jax.experimental.maps'):\n    HERE",
         "import jax\nif hasattr(jax.typeof(1), 'vma'):\n    HERE",
+        "from utils import module_version\nif module_version('jax') < (0, 8, 2):\n    HERE",
+        "def f(x):\n    if hasattr(x, 'vma'):\n        return x.vma",
+        "def f(x):\n    if not hasattr(x, 'vma'):\n        return None\n    return x.vma",
         "import jax\ntry:\n    HERE\nexcept AttributeError:\n    pass",
         "try:\n    from jax import shard_map\n    HERE\nexcept ImportError:\n    pass",
         "try:\n    from jax.x import y\n    OLD = True\nexcept ImportError:\n    OLD = False\nif OLD:\n    HERE",
@@ -57,6 +63,8 @@ def test_gates(program: str) -> None:
         "import inspect\ndef f(g):\n    if 'rng' in inspect.signature(g).parameters:\n        HERE",
         "try:\n    import wandb\n    HAVE = True\nexcept ImportError:\n    HAVE = False\nif HAVE:\n    HERE",
         "import jax\ndef f(x):\n    if getattr(x, 'jax', None):\n        HERE",
+        "def f(x):\n    if hasattr(x, 'shape'):\n        return x.vma",
+        "from utils import module_version\nif module_version('numpy') < (2, 0):\n    HERE",
         "import jax\nif jax.process_index() == 0:\n    HERE",
         "import jax\ntry:\n    HERE\nexcept KeyError:\n    pass",
         "import jax\nif jax.__version__ < '0.4':\n    raise ImportError('too old')\nHERE",

@@ -15,13 +15,14 @@ __all__ = ["is_gated", "is_provoked"]
 MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
 MAY_BE_ANYTHING = frozenset({"TypeError", "ValueError", "Exception", "BaseException"})
-PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module", "version"})
+PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module"})
 SKIPS = frozenset({"skipif", "skipunless"})
 VERSION_WORDS = ("__version__", "__version_info__", "version_info", "jax_version", "jax_ver")
 
 
 def is_gated(module: Module, node: ast.AST) -> bool:
     """Whether ``node`` runs under a test of what this JAX has."""
+    name = node.attr if isinstance(node, ast.Attribute) else ""
     child: ast.AST = node
     for ancestor in module.ancestors(node):
         match ancestor:
@@ -29,13 +30,13 @@ def is_gated(module: Module, node: ast.AST) -> bool:
                 if _catches_missing_names(module, ancestor) and child not in ancestor.finalbody:
                     return True
             case ast.If() if child is not ancestor.test:
-                if _is_probe(module, ancestor.test):
+                if _asks(module, ancestor.test, name):
                     return True
             case ast.IfExp() if child is not ancestor.test:
-                if _is_probe(module, ancestor.test):
+                if _asks(module, ancestor.test, name):
                     return True
             case ast.Match() if child is not ancestor.subject:
-                if _is_probe(module, ancestor.subject):
+                if _asks(module, ancestor.subject, name):
                     return True
             case ast.With() | ast.AsyncWith() if child in ancestor.body:
                 if any(_suppresses_missing_names(module, item.context_expr, ancestor.body) for item in ancestor.items):
@@ -44,29 +45,41 @@ def is_gated(module: Module, node: ast.AST) -> bool:
                 if any(_skips_by_probe(module, decorator) for decorator in ancestor.decorator_list):
                     return True
             case ast.BoolOp() if child in ancestor.values:
-                if any(_is_probe(module, value) for value in ancestor.values[: ancestor.values.index(child)]):
+                if any(_asks(module, value, name) for value in ancestor.values[: ancestor.values.index(child)]):
                     return True
         for block in ("body", "orelse", "finalbody"):
             statements = getattr(ancestor, block, None)
             if isinstance(statements, list) and child in statements:
-                if any(_leaves_under_probe(module, earlier) for earlier in statements[: statements.index(child)]):
+                if any(_leaves_under_probe(module, earlier, name) for earlier in statements[: statements.index(child)]):
                     return True
         child = ancestor
     return False
 
 
-def _leaves_under_probe(module: Module, statement: ast.stmt) -> bool:
+def _leaves_under_probe(module: Module, statement: ast.stmt, name: str) -> bool:
     """``if <probe>: return ...``: what follows runs only on the other versions.
 
     An error for a JAX that is too old says nothing of what follows; one for a JAX that is too new does.
     """
     match statement:
         case ast.If(test=test, body=[*_, ast.Return() | ast.Continue()]):
-            return _is_probe(module, test)
+            return _asks(module, test, name)
         case ast.If(test=test, body=[*_, ast.Raise()]):
             return _asks_for_version(module, test, (ast.Gt, ast.GtE))
         case ast.Assert(test=test):
             return _asks_for_version(module, test, (ast.Lt, ast.LtE))
+    return False
+
+
+def _asks(module: Module, test: ast.expr, name: str) -> bool:
+    """Whether a test asks which JAX this is, or whether some object has the attribute ``name``."""
+    return _is_probe(module, test) or (bool(name) and any(_asks_for_name(node, name) for node in ast.walk(test)))
+
+
+def _asks_for_name(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="hasattr" | "getattr"), args=[_, ast.Constant(value=asked), *_]):
+            return bool(asked == name)
     return False
 
 
@@ -136,7 +149,9 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
     """Whether an expression asks which JAX this is, or what it has."""
     for node in ast.walk(test):
         match node:
-            case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) if name in PROBES:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if (
+                name in PROBES or "version" in name.lower()
+            ):
                 if any(_is_of_jax(module, argument) for argument in node.args[:1]):
                     return True
             case ast.Attribute(attr=name) | ast.Name(id=name) if any(word in name.lower() for word in VERSION_WORDS):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from shardfix.codemod import Codemod, Finding, Fix, Safety, all_codemods
+from shardfix.codemod import Codemod, Finding, Fix, Range, Safety, all_codemods
 from shardfix.lines import Lines
 from shardfix.outcomes import Failure, FindingKey, ReportedFinding
 from shardfix.prefilter import may_find
@@ -198,7 +198,8 @@ class _Run:
                 continue
             try:
                 with self.timing.stage(codemod.codemod_name(), len(data)):
-                    found = [(finding, self._place(module.span(finding.range))) for finding in codemod.findings(module)]
+                    findings = _distinct(codemod.findings(module))
+                    found = [(finding, self._place(module.span(finding.range))) for finding in findings]
             except Exception as error:  # it costs the findings of this codemod in this file, nothing else
                 self.failures[Failure(f"codemod {codemod.codemod_name()} failed: {describe(error)}")] = None
             else:
@@ -310,6 +311,16 @@ class _Run:
     @cached_property
     def _lines(self) -> Lines:
         return Lines(self.original.source)
+
+
+def _distinct(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Each finding once: what is reached in two ways may be found twice."""
+    seen: dict[tuple[Range, str], list[Finding]] = {}
+    for finding in findings:
+        same = seen.setdefault((finding.range, finding.message), [])
+        if finding not in same:
+            same.append(finding)
+            yield finding
 
 
 def _before(splices: Sequence[Splice], offset: int) -> int:

@@ -159,7 +159,7 @@ class ExperimentalShardMap(Codemod):
             if flow.imported is not None:
                 edits.append(_without_import(module, flow, flow.imported))
             if flow.loads is not None:
-                edits.append(RemoveStatement(Range.of(flow.loads.statement)))
+                edits.append(DropImport(Range.of(flow.loads.statement), flow.loads.bound))
         explicit = next((reason for call in flow.calls if (reason := _explicit_mesh(module, call))), "")
         safety = Safety.UNSAFE if explicit else Safety.SAFE
         fix = Fix(tuple(dict.fromkeys(edits)), safety, _title(flow), NEEDS)

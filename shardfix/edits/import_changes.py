@@ -276,6 +276,9 @@ class _Changes:
         first = others[0].position if others else None
         if not self._is_needed(bound, scope) or (first is not None and first < (statement.lineno, 0)):
             return None
+        reads = [(name.lineno, name.col_offset) for name in module.references(bound)]
+        if first is not None and first < min(reads, default=first):
+            return None
         return bound, None
 
     def _spelled_out(self, chain: str, statement: ImportStatement, alias: ast.alias) -> frozenset[str]:

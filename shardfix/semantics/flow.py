@@ -108,15 +108,11 @@ def flows(module: Module, dotted: str) -> list[Flow]:
     if f"{home.rpartition('.')[2]}.{dotted.rpartition('.')[2]}" not in module.source:
         return found  # looking up every name of a module is the dear part
     loads = _loads(module, home)
-    dotted_uses = None
     for use in module.uses_of(dotted):
         if isinstance(use, ast.Attribute) and use not in covered and module.resolve(use.value) == {home}:
-            if dotted_uses is None or loads is None:
-                dotted_uses = Flow(dotted, None, loads)
-                found.append(dotted_uses)
-            dotted_uses.spelled.append(use)
-            dotted_uses.gated = dotted_uses.gated or module.is_compatibility_code(use)
-            _follow(module, dotted_uses, use)
+            flow = Flow(dotted, None, loads, spelled=[use], gated=module.is_compatibility_code(use))
+            _follow(module, flow, use)
+            found.append(flow)
     return found
 
 

@@ -44,13 +44,14 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, named
 from shardfix.semantics.outputs import locate
 from shardfix.semantics.reported import MAPS, applied_call, calls_at, reported, spec_code
-from shardfix.semantics.values import Array
+from shardfix.semantics.values import Array, Sharding
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -104,12 +105,14 @@ class SpecsAtOdds(Codemod):
                     around = module.parent(text)
                     assert isinstance(around, ast.expr)
                     choices.append(_choice(around, f"{{{left}}}", f"leave {axis!r} out"))
-            else:
-                choices.append(_choice(text, "None", "leave that array axis whole"))
             used = {node.value for node in siblings if isinstance(node, ast.Constant)}
-            for name in evidence.axes[:MAX_CHOICES]:
+            for name in sorted(evidence.axes, key=lambda name: -SequenceMatcher(None, axis, name).ratio())[
+                :MAX_CHOICES
+            ]:
                 if name not in used:
                     choices.append(_choice(text, f'"{name}"', f"name {name!r}"))
+            if evidence.argument != "axis_names":
+                choices.append(_choice(text, "None", "leave that array axis whole"))
             yield self.finding(text, f"{axis!r} is not an axis that can be named here", choices=choices)
 
     def _duplicate_axis(self, module: Module, evidence: Evidence, frame: Frame) -> Iterator[Finding]:
@@ -124,6 +127,7 @@ class SpecsAtOdds(Codemod):
     # What is no spec
 
     def _sharding_as_spec(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        """JAX names those of one argument; those of the other would fail next."""
         if evidence.value_type != "NamedSharding" or evidence.argument is None:
             return
         for call in module.calls_to(*MAPS):
@@ -131,13 +135,13 @@ class SpecsAtOdds(Codemod):
             node = locate(module, specs, _path(evidence.spec_path)) if specs is not None else None
             if node is None:
                 continue
-            inner = node.args[1] if isinstance(node, ast.Call) and len(node.args) == 2 else None
-            is_sharding = isinstance(node, ast.Call) and module.resolve(node.func) & {
-                "jax.sharding.NamedSharding",
-                "jax.NamedSharding",
-            }
-            code = module.text(inner) if inner is not None and is_sharding else f"{module.text(node)}.spec"
-            fix = Fix((Replace(Range.of(node), code),), title="give the spec alone: the map has its mesh")
+            wrong = [node]
+            for name in ("in_specs", "out_specs"):
+                argument = _argument(call, name)
+                entries = getattr(argument, "elts", [argument] if argument is not None else [])
+                wrong += [one for one in entries if one is not node and isinstance(module.value_of(one), Sharding)]
+            edits = tuple(Replace(Range.of(one), _spec_of(module, one)) for one in wrong)
+            fix = Fix(edits, title="give the spec alone: the map has its mesh")
             yield self.finding(node, "shard_map takes a PartitionSpec here, not a NamedSharding", fix=fix)
 
     # Structure
@@ -162,6 +166,8 @@ class SpecsAtOdds(Codemod):
                     yield self.finding(node, message, fix=fix)
             elif "expected_type" in known:
                 yield self.finding(node, message, choices=list(_single(module, call, node)))
+            elif isinstance(node, ast.Dict) and (choices := list(_other_keys(module, evidence, node))):
+                yield self.finding(node, message, choices=choices)
 
     # Ranks
 
@@ -228,6 +234,14 @@ class SpecsAtOdds(Codemod):
                 yield self.finding(call.node, "an array does not divide among the devices", choices=[fix])
 
 
+def _spec_of(module: Module, node: ast.expr) -> str:
+    """The spec of a NamedSharding, as code."""
+    if isinstance(node, ast.Call) and module.resolve(node.func) & {"jax.sharding.NamedSharding", "jax.NamedSharding"}:
+        if len(node.args) == 2:
+            return module.text(node.args[1])
+    return f"{module.text(node)}.spec"
+
+
 def _choice(node: ast.expr, code: str, title: str) -> Fix:
     return Fix((Replace(Range.of(node), code),), Safety.UNSAFE, title)
 
@@ -237,6 +251,7 @@ def _argument(call: Call, name: str) -> ast.expr | None:
     return call.value(name, positions.get(name))
 
 
+_KEYS = re.compile(r"'([^']*)'")
 _KEY = re.compile(r"\[(?:(\d+)|'([^']*)'|\"([^\"]*)\")\]")
 
 
@@ -296,6 +311,29 @@ def _other_lengths(module: Module, node: ast.Tuple | ast.List, count: int) -> It
         yield _choice(node, f"[{inner}]" if isinstance(node, ast.List) else f"({inner})", title)
 
 
+def _other_keys(module: Module, evidence: Evidence, node: ast.Dict) -> Iterator[Fix]:
+    """The dict with the keys that the values have, where JAX lists them."""
+    given, wanted = (_KEYS.findall(evidence.known.get(name, "")) for name in ("given_keys", "value_keys"))
+    missing = [name for name in wanted if name not in given]
+    surplus = [name for name in given if name not in wanted]
+    keys = {key.value: key for key in node.keys if isinstance(key, ast.Constant)}
+    if len(keys) != len(node.keys) or not (missing or surplus) or not set(surplus) <= keys.keys():
+        return
+    values = dict(zip(keys, node.values, strict=True))
+    if len(missing) == len(surplus) == 1:
+        yield _choice(keys[surplus[0]], f'"{missing[0]}"', f"call it {missing[0]!r}")
+        return
+    kept = [f"{module.text(keys[name])}: {module.text(values[name])}" for name in keys if name not in surplus]
+    specs = list(dict.fromkeys(module.text(value) for value in node.values))
+    for spec in specs if missing else [""]:
+        title = (
+            f"add {', '.join(map(repr, missing))} as {spec}"
+            if missing
+            else f"leave {', '.join(map(repr, surplus))} out"
+        )
+        yield _choice(node, "{" + ", ".join([*kept, *(f'"{name}": {spec}' for name in missing)]) + "}", title)
+
+
 def _single(module: Module, call: Call, node: ast.expr) -> Iterator[Fix]:
     """One spec, where a container or None stands for one array."""
     if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == 1:
@@ -326,8 +364,13 @@ def _grouped(found: Sequence[Evidence]) -> dict[Path, list[Evidence]]:
 
 
 def _shortened(evidence: Evidence) -> str | None:
-    entries = evidence.spec_entries
-    return spec_code(entries[: evidence.rank]) if entries is not None and evidence.rank is not None else None
+    """The spec with as many entries as the argument has axes: without leading ones that split nothing, else without the last."""
+    entries, rank = evidence.spec_entries, evidence.rank
+    if entries is None or rank is None:
+        return None
+    leading = next((at for at, entry in enumerate(entries) if entry is not None), len(entries))
+    start = min(leading, len(entries) - rank)
+    return spec_code(entries[start : start + rank])
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,9 @@ class _Search:
         if not any(one.certain for _, one in chosen):
             # Nothing that points at the error mends it for certain: whatever else may, is worth offering.
             chosen += [pair for pair in found if pair not in chosen and not (chosen and pair[1].certain)]
-        return [one for _, one in sorted(chosen, key=lambda pair: -pair[0])]
+        ranked = [one for _, one in sorted(chosen, key=lambda pair: -pair[0])]
+        certain = [one for one in ranked if one.certain]
+        return [one for one in ranked if one.certain or not any(_is_at_place_of(one, other) for other in certain)]
 
     def _findings(self, module: Module) -> Iterator[tuple[Codemod, Finding]]:
         for codemod in self.codemods:
@@ -438,6 +440,12 @@ def _option(one: _Located, key: tuple[str, str]) -> Fix | None:
     return next((fix for fix in one.options if fix.title == key[1]), None)
 
 
+def _is_at_place_of(one: _Located, other: _Located) -> bool:
+    """Whether a finding is at the very place, or within it, that the fix of another one writes anew."""
+    mine, theirs = (located.module.span(located.finding.range) for located in (one, other))
+    return one.path == other.path and theirs[0] <= mine[0] and mine[1] <= theirs[1]
+
+
 def _relation(one: _Located, evidence: Evidence, codemod: Codemod) -> int:
     """How surely a finding is the cause of what was reported: it stands at a line of the traceback, or names its function."""
     score = 0
@@ -448,11 +456,33 @@ def _relation(one: _Located, evidence: Evidence, codemod: Codemod) -> int:
             score = max(score, 8 if depth == 0 else 4)
     text = one.finding.message
     name = (evidence.old or "").rpartition(".")[2]
-    if (evidence.function and evidence.function in text) or (name and name in one.module.text(one.finding.range)):
+    named = [evidence.function, evidence.axis and repr(evidence.axis)]
+    if any(word and word in text for word in named) or (name and name in one.module.text(one.finding.range)):
         score += 2
+    elif any(
+        re.search(rf"\b{re.escape(bound)}\b", frame.text) for bound in _bound_names(one) for frame in evidence.frames
+    ):
+        score += 1
     if score and evidence.key_path and evidence.key_path in text:
         score += 1
     return score
+
+
+def _bound_names(one: _Located) -> set[str]:
+    """The names, if any, that the statement of a finding binds: what calls them is where its fault shows."""
+    node = one.module.node_at(one.finding.range, ast.AST)
+    if node is None or isinstance(node, ast.Module):
+        return set()
+    try:
+        statement = one.module.statement(node)
+    except KeyError:
+        return set()
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return {name} if one.finding.range.line < statement.lineno else set()
+        case ast.Assign(targets=targets):
+            return {getattr(target, "id", None) or getattr(target, "attr", "") for target in targets} - {""}
+    return set()
 
 
 def _lines_of(one: _Located) -> range:

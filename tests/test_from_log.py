@@ -247,15 +247,38 @@ def undecided(project: Path) -> str:
 def test_choices_are_shown_and_not_made(project: Path, undecided: str, traceback: Callable[..., Any]) -> None:
     done = traceback(CHOICES, "--write")
     assert (done.code, done.out) == (1, b"")
-    assert "choice 1: leave that array axis whole" in done.err
-    assert "choice 2: name 'data'" in done.err
+    assert "choice 2: leave that array axis whole" in done.err
+    assert "choice 1: name 'data'" in done.err
     assert '+    f = jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))' in done.err
     assert (project / "pkg" / "steps.py").read_text() == undecided
 
 
 def test_a_choice_is_made_when_told(project: Path, undecided: str, traceback: Callable[..., Any]) -> None:
-    assert traceback(CHOICES, "--write", "--choose", "2").code == 0
+    assert traceback(CHOICES, "--write", "--choose", "1").code == 0
     assert (project / "pkg" / "steps.py").read_text() == undecided.replace('P("x")', 'P("data")')
+
+
+def test_what_the_failing_line_calls_is_what_is_mended(project: Path) -> None:
+    """The fault stands where the function was mapped, and the traceback where it was called."""
+    program = """\
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((4, 2), ("data", "model"))
+cosine = jax.shard_map(jnp.cos, mesh=mesh, in_specs=P("dta"), out_specs=P("data"))
+print(cosine(jnp.ones(16)).shape)
+"""
+    (project / "main.py").write_text(program)
+    text = (
+        'Traceback (most recent call last):\n  File "main.py", line 7, in <module>\n    print(cosine(jnp.ones(16)).shape)\n'
+        "ValueError: shard_map in_specs argument must refer to an axis marked as manual (frozenset({'data', 'model'})), "
+        "but:\n\n  in_specs refers to 'dta'\n"
+    )
+    (diagnosis,) = diagnose(text, Settings())
+    assert diagnosis.certain is not None
+    assert diagnosis.certain.title == "write 'data'"
+    assert diagnosis.is_settled
 
 
 def test_choose_usage(project: Path, shardfix_command: Callable[..., Any]) -> None:

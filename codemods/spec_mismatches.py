@@ -42,7 +42,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, named
@@ -90,6 +90,18 @@ PLACING = {
     "jax.sharding.reshard": "out_shardings",
 }
 """Functions that give an array a sharding, with the name of that argument."""
+
+
+class _Words(NamedTuple):
+    """How what the specs belong to is spoken of."""
+
+    verb: str
+    many: str
+    noun: str
+
+
+RETURNED = _Words("the function returns", "outputs", "the returned dict")
+ARGUMENT = _Words("the argument is", "parts", "the argument")
 
 
 class SpecMismatches(Codemod):
@@ -305,11 +317,20 @@ class SpecMismatches(Codemod):
                     f"(line {run.call.lineno})",
                     reason="in_specs is a tuple with one spec for each argument; one spec alone stands for all",
                 )
+            wrong_inputs = [
+                wrong
+                for position, (spec, argument) in enumerate(zip(specs.items, run.arguments, strict=False))
+                for wrong in _wrong_structures(spec, argument, "in_specs", ARGUMENT, (position,))
+            ]
+            if given == wanted and node is not None:
+                for wrong in wrong_inputs:
+                    reason = "in_specs has the structure of the arguments; one spec alone stands for all of one"
+                    yield self.finding(node, wrong, reason=reason)
         outer = run.site.out_specs
         node = specs_node(run.site, "out_specs")
         if node is None:
             return
-        for wrong in _wrong_structures(outer, run.result):
+        for wrong in _wrong_structures(outer, run.result, "out_specs", RETURNED):
             reason = "out_specs has the structure of what the function returns; one spec alone stands for all of it"
             yield self.finding(node, wrong, reason=reason)
 
@@ -318,31 +339,31 @@ def _all_arguments(run: MapRun) -> list[tuple[Path, Spec, Path, Value]]:
     return list(match_specs(run.site.in_specs, Sequence(run.arguments or ())))
 
 
-def _wrong_structures(specs: Value, value: Value, path: Path = ()) -> Iterator[str]:
-    """In words, where the tree of specs is not a prefix of the tree of outputs."""
-    at = f" at {path_text(path)}" if path else ""
+def _wrong_structures(specs: Value, value: Value, name: str, words: _Words, path: Path = ()) -> Iterator[str]:
+    """In words, where the tree of specs is not a prefix of the tree of arrays."""
+    at = f"{name} at {path_text(path)}" if path else name
     match specs, value:
         case Sequence(items=tuple() as inner), Sequence(items=tuple() as items):
             if len(inner) != len(items):
-                yield f"out_specs{at} has {len(inner)} specs, but the function returns {len(items)} outputs"
+                yield f"{at} has {len(inner)} specs, but {words.verb} {len(items)} {words.many}"
             elif specs.kind != value.kind and {specs.kind, value.kind} <= {"tuple", "list"}:
-                yield f"out_specs{at} is a {specs.kind}, but the function returns a {value.kind}"
+                yield f"{at} is a {specs.kind}, but {words.verb} a {value.kind}"
             else:
                 for position, (spec, item) in enumerate(zip(inner, items, strict=True)):
-                    yield from _wrong_structures(spec, item, (*path, position))
+                    yield from _wrong_structures(spec, item, name, words, (*path, position))
         case Sequence(items=tuple() as inner), _ if any(isinstance(spec, Text) for spec in inner):
             return  # string-shardings speaks of what is no spec
         case Sequence(items=tuple() as inner), (Array() | Dict()):
             what = "one array" if isinstance(value, Array) else "a dict"
-            yield f"out_specs{at} has {len(inner)} specs, but the function returns {what}"
+            yield f"{at} has {len(inner)} specs, but {words.verb} {what}"
         case Sequence(items=tuple() as inner), _ if is_number(value) and not isinstance(value, Tree):
             if not (isinstance(value, Constant) and value.value is None):
-                yield f"out_specs{at} has {len(inner)} specs, but the function returns one number"
+                yield f"{at} has {len(inner)} specs, but {words.verb} one number"
         case Dict(complete=True), Dict(complete=True):
             wanted, given = {key for key, _ in specs.items}, {key for key, _ in value.items}
             if wanted != given:
                 difference = ", ".join(sorted(map(repr, wanted ^ given)))
-                yield f"out_specs{at} and the returned dict differ in {difference}"
+                yield f"{at} and {words.noun} differ in {difference}"
 
 
 def _spec_calls(module: Module, node: ast.expr) -> list[ast.Call]:

@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING, ClassVar
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, Wrap, named
 from shardfix.semantics.outputs import Output, locate, map_call, outputs, path_text, specs_node, varying_beyond_spec
-from shardfix.semantics.values import Array, Mesh, as_array, is_number
+from shardfix.semantics.values import Array, MapSite, Mesh, as_array, is_number
 from shardfix.semantics.wording import axes_text, origin_text, spec_text
 
 if TYPE_CHECKING:
@@ -109,7 +109,15 @@ def _unreduced_axes(output: Output) -> frozenset[str]:
         return axes
     if output.site.checked is None or _gathers(output):
         return frozenset()
-    return axes
+    return axes - _axes_of_size_one(output.site)
+
+
+def _axes_of_size_one(site: MapSite) -> frozenset[str]:
+    """Axes along which there is but one device, whose value is the whole."""
+    mesh = site.mesh
+    if not isinstance(mesh, Mesh) or mesh.axes is None or mesh.sizes is None:
+        return frozenset()
+    return frozenset(axis for axis, size in zip(mesh.axes, mesh.sizes, strict=True) if size == 1)
 
 
 def _may_drop_axes_of_size_one(output: Output) -> bool:

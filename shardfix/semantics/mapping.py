@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.outputs import function_references, map_call
-from shardfix.semantics.values import Function, MapSite, Partial, Transformed, Value
+from shardfix.semantics.values import Function, Mapped, MapSite, Partial, Transformed, Value
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
@@ -30,7 +30,7 @@ def other_users(function: Function, site: MapSite) -> list[ast.expr]:
     others = [
         node
         for node in function_references(function)
-        if node not in inside and not _is_recursive(module, node, function)
+        if node not in inside and not _is_recursive(module, node, function) and not _means_mapped(module, node, site)
     ]
     if not is_named_at_map(function, site):
         # The map's function is a parameter: what is handed on there is mapped there, unless it is also called on the way.
@@ -47,7 +47,8 @@ def is_named_at_map(function: Function, site: MapSite) -> bool:
     mapped = _function_argument(site)
     if mapped is None:
         return True
-    return any(value == function for value in _functions_behind(site.module.value_of(mapped)))
+    known = site.module.value_of(mapped)
+    return any(isinstance(value, Function) and value.node is function.node for value in _functions_behind(known))
 
 
 def _functions_behind(value: Value) -> Iterator[Value]:
@@ -63,6 +64,14 @@ def _is_handed_to_project(module: Module, node: ast.expr) -> bool:
     if isinstance(parent, ast.keyword):
         parent = module.parent(parent)
     return isinstance(parent, ast.Call) and parent.func is not node and module.definition(parent.func) is not None
+
+
+def _means_mapped(module: Module, node: ast.expr, site: MapSite) -> bool:
+    """Whether a name means what the map gives, because a decorator out of view maps the function."""
+    known = module.value_of(node) if isinstance(node, ast.Name) else None
+    while isinstance(known, Transformed | Partial):
+        known = known.function
+    return isinstance(known, Mapped) and known.site.call is site.call
 
 
 def _is_recursive(module: Module, node: ast.expr, function: Function) -> bool:
@@ -100,9 +109,9 @@ def calls_in_view(site: MapSite) -> bool:
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
         name = parent.targets[0].id
         scope = module.scope_of(parent)
-        if scope.parent is None and not _is_script(module):
-            return False
         reads = [node for node in module.nodes(ast.Name) if node.id == name and isinstance(node.ctx, ast.Load)]
+        if scope.parent is None and not _is_private(module, name, reads):
+            return False
         return bool(reads) and all(_is_called(module, node) for node in reads)
     return False
 
@@ -110,6 +119,12 @@ def calls_in_view(site: MapSite) -> bool:
 def _is_called(module: Module, node: ast.expr) -> bool:
     parent = module.parent(node)
     return isinstance(parent, ast.Call) and parent.func is node
+
+
+def _is_private(module: Module, name: str, reads: list[ast.Name]) -> bool:
+    """Whether a global name is of no use to others: that of a script, or one that the module itself calls when it is loaded."""
+    own = _is_script(module) or any(module.scope_of(node) is module.module_scope for node in reads)
+    return own and not any(module.project.importers_of(module.path, name))
 
 
 def _is_script(module: Module) -> bool:

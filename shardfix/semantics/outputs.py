@@ -160,14 +160,10 @@ def locate(module: Module, node: ast.expr | None, path: Path) -> ast.expr | None
 
 def _record_argument(module: Module, call: ast.Call, name: str) -> ast.expr | None:
     """The argument that sets the field ``name`` where a dataclass or NamedTuple of the project is made."""
-    found = module.definition(call.func)
-    if (
-        found is None
-        or not isinstance(found[1], ast.ClassDef)
-        or any(isinstance(given, ast.Starred) for given in call.args)
-    ):
+    cls = module.value_of(call.func)
+    if not isinstance(cls, Class) or any(isinstance(given, ast.Starred) for given in call.args):
         return None
-    names = [field.name for field in record_fields(Class(found[0], found[1])) or ()]
+    names = [field.name for field in record_fields(cls) or ()]
     if name in names[: len(call.args)]:
         return call.args[names.index(name)]
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)

@@ -292,6 +292,8 @@ class Class(Value):
 
     module: Module = field(repr=False)
     node: ast.ClassDef = field(repr=False)
+    open: bool = False
+    """Whether it may as well be a subclass of that."""
 
 
 @dataclass(frozen=True)
@@ -383,6 +385,10 @@ class MapSite:
     """Whether replication is checked (``check_vma``, ``check_rep``); None where unknown."""
 
 
+SHARD_MAPS = ("jax.shard_map", "jax.experimental.shard_map.shard_map")
+"""Both homes of shard_map; what is called as the first is may be called as the second is, too."""
+
+
 def join(a: Value, b: Value) -> Value:
     """What holds of both: the value where two paths meet."""
     if a == b:
@@ -421,6 +427,8 @@ def join(a: Value, b: Value) -> Value:
                 a.default_types and b.default_types,
                 a.abstract and b.abstract,
             )
+        case JaxObject(), JaxObject() if a.dotted in SHARD_MAPS and b.dotted in SHARD_MAPS:
+            return JaxObject(SHARD_MAPS[1])
         case Instance(), Instance() if a.cls == b.cls:
             names = dict.fromkeys(name for name, _ in (*a.attributes, *b.attributes))
             attributes = ((name, join(a.get(name) or UNKNOWN, b.get(name) or UNKNOWN)) for name in names)

@@ -11,7 +11,13 @@ from shardfix.semantics.interpreter.aliases import is_changeable, of_its_kind
 from shardfix.semantics.interpreter.bindings import class_surroundings, known_object, member
 from shardfix.semantics.interpreter.invocation import Arguments
 from shardfix.semantics.interpreter.names import leaves_arguments_alone
-from shardfix.semantics.interpreter.records import is_dataclass, own_method, record_fields, self_assignments
+from shardfix.semantics.interpreter.records import (
+    is_dataclass,
+    is_overridden,
+    own_method,
+    record_fields,
+    self_assignments,
+)
 from shardfix.semantics.interpreter.repeats import value_key
 from shardfix.semantics.interpreter.shardings import known_attribute
 from shardfix.semantics.interpreter.trace import Environment
@@ -70,12 +76,12 @@ def attribute_of(interpreter: Interpreter, owner: Value, name: str, environment:
 
 def class_attribute(interpreter: Interpreter, cls: Class, name: str, owner: Instance | None, depth: int = 0) -> Value:
     scope = cls.module.scopes.get(cls.node)
-    if scope is None or depth > 5:
+    if scope is None or depth > 5 or (cls.open and is_overridden(cls, name)):
         return UNKNOWN
     if name in scope.bindings:
         bindings = scope.bindings[name]
         if len(bindings) == 1 and isinstance(bindings[0].node, ast.FunctionDef):
-            return _method(interpreter, cls, bindings[0].node, owner)
+            return _method(interpreter, cls, bindings[0].node, owner, inherited=depth > 0)
         if owner is not None and (owner.changed or is_dataclass(cls) or self_assignments(cls, name)):
             return UNKNOWN
         if owner is not None and any(isinstance(binding.statement, ast.AnnAssign) for binding in bindings):
@@ -123,12 +129,16 @@ def base_attribute(interpreter: Interpreter, cls: Class, name: str, owner: Insta
     return UNKNOWN
 
 
-def _method(interpreter: Interpreter, cls: Class, node: ast.FunctionDef, owner: Instance | None) -> Value:
+def _method(
+    interpreter: Interpreter, cls: Class, node: ast.FunctionDef, owner: Instance | None, *, inherited: bool
+) -> Value:
     environment = class_surroundings(cls)
     kinds = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
     plain = Function(cls.module, node, environment)
     if kinds == {"staticmethod"}:
         return plain
+    if kinds == {"classmethod"} and (owner is not None or not inherited):
+        return replace(plain, bound_self=cls if owner is None else owner.cls)
     if kinds == {"property"} and owner is not None:
         return interpreter.run(replace(plain, bound_self=owner), Arguments()).result
     if owner is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.indexing import element_of
@@ -14,6 +15,7 @@ from shardfix.semantics.interpreter.shardings import entered_context, from_annot
 from shardfix.semantics.interpreter.trace import Environment
 from shardfix.semantics.values import (
     INVARIANT,
+    SHARD_MAPS,
     UNKNOWN,
     Array,
     Class,
@@ -85,12 +87,19 @@ def imported(interpreter: Interpreter, module: Module, dotted: str) -> Value:
             return exported
     names = module._resolve_dotted(dotted)
     if len(names) != 1:
-        return UNKNOWN
+        return object_of(names)
     resolved = next(iter(names))
     path = module.project.find(dotted, module.path) if resolved == dotted else None
     if path is not None:
         return ModuleValue(path)
     return UNKNOWN if resolved.startswith(".") else known_object(resolved)
+
+
+def object_of(names: Collection[str]) -> Value:
+    """The object that a name means that may mean any of ``names``; unknown where those are several."""
+    if len(names) > 1 and set(names) <= set(SHARD_MAPS):
+        return JaxObject(SHARD_MAPS[1])
+    return known_object(next(iter(names))) if len(names) == 1 else UNKNOWN
 
 
 def known_object(dotted: str) -> Value:
@@ -122,7 +131,7 @@ def _exported(interpreter: Interpreter, module: Module, name: str) -> Value:
         if other is not None and other is not module and name in other.module_scope.bindings:
             return interpreter.global_value(other, name)
     names = module.exported(name)
-    return JaxObject(next(iter(names))) if len(names) == 1 else UNKNOWN
+    return object_of(names)
 
 
 def defined(interpreter: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef, environment: Environment) -> Value:
@@ -159,7 +168,7 @@ def static_environment(module: Module, scope: Scope) -> Environment:
         cls = module.parent(node)
         parameters = [*node.args.posonlyargs, *node.args.args]
         if isinstance(cls, ast.ClassDef) and parameters and not has_decorator(node, "staticmethod", "classmethod"):
-            environment.variables[parameters[0].arg] = Instance(Class(module, cls))
+            environment.variables[parameters[0].arg] = Instance(Class(module, cls, open=True))
         for parameter in (*parameters, *node.args.kwonlyargs):
             if parameter.annotation is not None and parent is not None:
                 known_type = from_annotation(parameter.annotation, parent)
@@ -170,4 +179,5 @@ def static_environment(module: Module, scope: Scope) -> Environment:
 
 def class_surroundings(cls: Class) -> Environment:
     """The scopes around a class, at no particular moment."""
-    return static_environment(cls.module, cls.module.scope_of(cls.node))
+    written = cls.node in cls.module.scopes  # or made by a call of namedtuple
+    return static_environment(cls.module, cls.module.scope_of(cls.node) if written else cls.module.module_scope)

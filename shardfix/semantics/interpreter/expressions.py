@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shardfix.semantics.interpreter.aliases import of_its_kind
 from shardfix.semantics.interpreter.assignments import bind
 from shardfix.semantics.interpreter.attributes import attribute_of, may_inherit_unseen
-from shardfix.semantics.interpreter.bindings import function_of, known_object
+from shardfix.semantics.interpreter.bindings import function_of, object_of
 from shardfix.semantics.interpreter.indexing import entry_value, subscript
 from shardfix.semantics.interpreter.invocation import Arguments, Invocation
 from shardfix.semantics.interpreter.mutation import with_item
@@ -56,7 +56,7 @@ def _name(interpreter: Interpreter, node: ast.Name, environment: Environment) ->
     if value is not None:
         return value
     names = environment.module._resolve_unbound(node)
-    return known_object(next(iter(names))) if len(names) == 1 else UNKNOWN
+    return object_of(names)
 
 
 def _attribute(interpreter: Interpreter, node: ast.Attribute, environment: Environment) -> Value:

@@ -69,4 +69,4 @@ def bind_parameters(
     if positional and function.bound_self is None and positional[0].arg == "self" and not arguments:
         cls = function.module.enclosing(function.node, ast.ClassDef)
         if cls is not None and function.node in cls.body:
-            environment.variables["self"] = Instance(Class(function.module, cls))
+            environment.variables["self"] = Instance(Class(function.module, cls, open=True))

@@ -12,10 +12,12 @@ from shardfix.semantics.interpreter.aliases import of_its_kind
 from shardfix.semantics.interpreter.attributes import attribute_of
 from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.mutation import with_attribute, with_item
+from shardfix.semantics.interpreter.records import named_tuple
 from shardfix.semantics.interpreter.trees import iterated, leaf_of
 from shardfix.semantics.values import (
     UNKNOWN,
     Array,
+    Class,
     Constant,
     Dict,
     Instance,
@@ -276,6 +278,21 @@ def _replace(call: Invocation) -> Value:
     return UNKNOWN
 
 
+def _named_tuple(call: Invocation) -> Value:
+    """``collections.namedtuple`` and ``typing.NamedTuple`` as functions."""
+    match call.arguments:
+        case (Text(value=str() as name), Sequence(items=tuple() as fields)) if not call.keywords:
+            texts = [field.items[0] if isinstance(field, Sequence) and field.items else field for field in fields]
+            names = tuple(text.value for text in texts if isinstance(text, Text) and text.value is not None)
+        case (Text(value=str() as name), Text(value=str() as listed)) if not call.keywords:
+            names = fields = tuple(listed.replace(",", " ").split())
+        case _:
+            return UNKNOWN
+    if len(names) != len(fields) or not all(map(str.isidentifier, (name, *names))):
+        return UNKNOWN
+    return Class(call.environment.module, named_tuple(call.node, name, names))
+
+
 def _limits(call: Invocation) -> Value:
     """``finfo`` and ``iinfo``."""
     return JaxObject(f"{call.name}()")
@@ -293,6 +310,8 @@ HANDLERS: dict[str, Callable[[Invocation], Value]] = {
     "jax.numpy.iinfo": _limits,
     "numpy.finfo": _limits,
     "numpy.iinfo": _limits,
+    "collections.namedtuple": _named_tuple,
+    "typing.NamedTuple": _named_tuple,
     "functools.partial": _partial,
     "functools.reduce": _reduce,
     "functools.wraps": _wraps,

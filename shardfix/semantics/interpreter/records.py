@@ -117,6 +117,15 @@ def _is_constant(node: ast.expr | None, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+@lru_cache(maxsize=1024)
+def named_tuple(place: ast.expr, name: str, fields: tuple[str, ...]) -> ast.ClassDef:
+    """The class that the call of ``namedtuple`` at ``place`` makes, as a class statement would make it."""
+    body = "".join(f"    {field}: object\n" for field in fields) or "    pass\n"
+    statement = ast.parse(f"class {name}(NamedTuple):\n{body}").body[0]
+    assert isinstance(statement, ast.ClassDef)
+    return statement
+
+
 def is_plain_class(cls: Class) -> bool:
     """Whether a class is what its body says: no metaclass, and no decorator that may make another class of it."""
     if any(keyword.arg == "metaclass" and "ABCMeta" not in ast.unparse(keyword.value) for keyword in cls.node.keywords):
@@ -125,6 +134,21 @@ def is_plain_class(cls: Class) -> bool:
         "dataclass" in text or text.partition("(")[0].rpartition(".")[2] in PLAIN_DECORATORS
         for text in map(ast.unparse, cls.node.decorator_list)
     )
+
+
+def is_overridden(cls: Class, name: str) -> bool:
+    """Whether a subclass in the same module has a member of that name of its own."""
+    return any(name in cls.module.scopes[node].bindings or name in _self_assignments(node) for node in _subclasses(cls))
+
+
+def _subclasses(cls: Class) -> list[ast.ClassDef]:
+    """The classes of the same module that are based on this one, directly or not."""
+    known, found = {cls.node.name}, []
+    for node in cls.module.nodes(ast.ClassDef):
+        if any(isinstance(base, ast.Name) and base.id in known for base in node.bases):
+            known.add(node.name)
+            found.append(node)
+    return found
 
 
 def has_decorator(node: ast.FunctionDef | ast.AsyncFunctionDef, *names: str) -> bool:

@@ -84,6 +84,21 @@ def _sizes(value: Value | None) -> tuple[int | None, ...] | None:
     return None
 
 
+def _sizes_of_devices(call: Invocation) -> tuple[int | None, ...] | None:
+    """The shape of the array of devices that ``Mesh`` is given, where it is written there: ``devices.reshape(4, 2)``."""
+    node = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
+    match node:
+        case ast.Call(func=ast.Attribute(attr="reshape"), args=args, keywords=[]):
+            shape = args
+        case ast.Call(func=ast.Name(id="create_device_mesh") | ast.Attribute(attr="create_device_mesh"), args=[first]):
+            shape = [first]
+        case _:
+            return None
+    known = [call.interpreter.evaluate(size, call.environment) for size in shape]
+    sizes = _sizes(known[0] if len(known) == 1 else Sequence(tuple(known)))
+    return None if sizes is None else tuple(None if size is None or size < 0 else size for size in sizes)
+
+
 def _axis_types(value: Value | None) -> tuple[str, ...] | None:
     items = value.items if isinstance(value, Sequence) else (value,)
     names = []
@@ -99,7 +114,8 @@ def _mesh(call: Invocation) -> Value:
     if names is None and call.name.endswith("AbstractMesh"):
         return Mesh(abstract=True)  # the pairs form of JAX before 0.5.3
     axes = axis_names(names)
-    sizes = _sizes(call.get("axis_shapes", 0) or call.get("axis_sizes")) if call.name != "jax.sharding.Mesh" else None
+    given = call.get("axis_shapes", 0) or call.get("axis_sizes")
+    sizes = _sizes_of_devices(call) if call.name == "jax.sharding.Mesh" else _sizes(given)
     types = call.get("axis_types", 2)
     if axes is not None and sizes is not None and len(axes) != len(sizes):
         sizes = None
@@ -170,7 +186,7 @@ def from_annotation(annotation: ast.expr | None, environment: Environment) -> Va
                     return Spec(None)
         found = environment.module.definition(annotation)
         if found is not None and isinstance(found[1], ast.ClassDef):
-            return Instance(Class(found[0], found[1]))
+            return Instance(Class(found[0], found[1], open=True))
     return UNKNOWN
 
 

@@ -145,10 +145,11 @@ class MeshContexts(Codemod):
         place = flow.imported.alias if flow.imported else flow.spelled[0]
         if any(mesh_view(module).context(call.node).traced for call in flow.calls):
             return self.finding(place, message, reason=str(Trap.TRACED))
-        kept = [escape.node for escape in flow.escapes] + [
+        kept: list[ast.AST] = [escape.node for escape in flow.escapes] + [
             call.node for call in flow.calls if not _is_entered(module, call.node)
         ]
-        kept = kept or (_kept_elsewhere(module) if exported is not None else [])
+        if exported is not None:
+            kept += _kept_elsewhere(module)
         reason = (
             "jax.set_mesh(mesh) sets the mesh where it is called, and this use is not entered at once" if kept else ""
         )
@@ -196,7 +197,11 @@ class MeshContexts(Codemod):
 
     def _entered(self, module: Module) -> Iterator[Finding]:
         """A mesh entered without a ``with``: ``stack.enter_context(mesh)``, ``mesh.__enter__()``, ``@mesh``."""
-        for function in (*module.nodes(ast.FunctionDef), *module.nodes(ast.AsyncFunctionDef)):
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
+            *module.nodes(ast.FunctionDef),
+            *module.nodes(ast.AsyncFunctionDef),
+        ]
+        for function in functions:
             for decorator in function.decorator_list:
                 entered, guess = entered_mesh(module, decorator)
                 if entered is not None and not guess and not module.is_compatibility_code(function):

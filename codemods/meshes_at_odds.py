@@ -65,7 +65,7 @@ class MeshesAtOdds(Codemod):
                 case "sharding-type" if (evidence.value_type or "").endswith("Mesh"):
                     yield from self._mesh_as_sharding(module, evidence, frame)
                 case "set-mesh-inside-jit":
-                    yield from self._set_inside(module, frame)
+                    yield from self._set_inside(module, evidence, frame)
                 case "missing-mesh":
                     yield from self._missing(module, evidence)
                 case "mesh-mismatch":
@@ -83,16 +83,38 @@ class MeshesAtOdds(Codemod):
                     edit = SetArgument(Range.of(call.node), "mesh", mesh)
                     choice = Fix((edit,), Safety.UNSAFE, f"map over {mesh}")
                     yield self.finding(call.node, "shard_map is given no mesh", choices=[choice])
-        statement = _outermost(module, evidence)
-        mesh = mesh_code(module, statement) if statement is not None else None
-        if statement is not None and mesh is not None:
-            code = f"{named('jax.set_mesh')}({mesh})"
-            more: tuple[Edit, ...] = ()
-            if evidence.api == "top_level_all_gather":
-                code, more = _put_on(module, statement, code)
-            insert = InsertStatement(Range.of(statement), code)
-            choice = Fix((insert, *more), Safety.UNSAFE, f"set {mesh} from here on", needs_jax="0.7.1")
-            yield self.finding(statement, "no mesh is set here", choices=[choice])
+        if evidence.argument in ("in_shardings", "out_shardings") and (jitted := list(self._jit_specs(module))):
+            yield from jitted
+            return  # arrays that are made under a mesh are on it: in_shardings would then be at odds with them
+        if (found := _outermost(module, evidence)) is None:
+            return
+        statement, mesh = found
+        code = f"{named('jax.set_mesh')}({mesh})"
+        more: tuple[Edit, ...] = ()
+        if evidence.api == "top_level_all_gather":
+            code, more = _put_on(module, statement, code)
+        insert = InsertStatement(Range.of(statement), code)
+        choice = Fix((insert, *more), Safety.UNSAFE, f"set {mesh} from here on", needs_jax="0.7.1")
+        yield self.finding(statement, "no mesh is set here", choices=[choice])
+
+    def _jit_specs(self, module: Module) -> Iterator[Finding]:
+        """The bare specs in the shardings of jitted functions: with the mesh beside them they need no context."""
+        for call in module.calls_to("jax.jit"):
+            mesh = mesh_code(module, call.node)
+            arguments = [call.argument(name) for name in ("in_shardings", "out_shardings")]
+            specs = [
+                node
+                for argument in arguments
+                for node in (ast.walk(argument.value) if argument is not None else ())
+                if isinstance(node, ast.Call)
+                and module.resolve(node.func) & {"jax.sharding.PartitionSpec", "jax.P"}
+                and not _is_in_sharding(module, node)
+            ]
+            if mesh is not None and specs:
+                before = f"{named('jax.sharding.NamedSharding')}({mesh}, "
+                edits = tuple(Wrap(Range.of(spec), before, ")") for spec in specs)
+                fix = Fix(edits, title="name the mesh: NamedSharding")
+                yield self.finding(call.node, "jit is given specs, and no mesh for them", fix=fix)
 
     def _mesh_as_sharding(self, module: Module, evidence: Evidence, frame: Frame) -> Iterator[Finding]:
         for call in calls_at(module, frame):
@@ -106,15 +128,26 @@ class MeshesAtOdds(Codemod):
                         keyword.value, "a mesh alone does not say what is split over it", choices=choices
                     )
 
-    def _set_inside(self, module: Module, frame: Frame) -> Iterator[Finding]:
+    def _set_inside(self, module: Module, evidence: Evidence, frame: Frame) -> Iterator[Finding]:
         for block in module.nodes(ast.With):
             item = block.items[0].context_expr
             if block.lineno != frame.line or len(block.items) != 1 or not isinstance(item, ast.Call) or not item.args:
                 continue
-            code = _unindented(module, block, module.text(item.args[0]))
-            edits = (InsertStatement(Range.of(block), code), RemoveStatement(Range.of(block)))
-            choice = Fix(edits, Safety.UNSAFE, "name the mesh in the constraints, and set none")
-            yield self.finding(item, "a mesh can only be set outside of jit", choices=[choice])
+            mesh = module.text(item.args[0])
+            code = _unindented(module, block, mesh)
+            away = RemoveStatement(Range.of(block))
+            choices = []
+            if code != (plain := _unindented(module, block, None)):
+                edits = (InsertStatement(Range.of(block), code), away)
+                choices.append(Fix(edits, Safety.UNSAFE, "name the mesh in the constraints, and set none"))
+            outside = _outermost(module, evidence)
+            if outside is not None and outside[0].lineno != block.lineno:
+                around = InsertStatement(Range.of(outside[0]), f"{named('jax.set_mesh')}({outside[1]})")
+                within = InsertStatement(Range.of(block), plain)
+                choices.append(
+                    Fix((around, within, away), Safety.UNSAFE, f"set {outside[1]} before the call", needs_jax="0.7.1")
+                )
+            yield self.finding(item, "a mesh can only be set outside of jit", choices=choices)
 
     # Two meshes
 
@@ -186,19 +219,30 @@ def _sharded(mesh: ast.expr, spec: str) -> Fix:
     return Fix((wrap,), Safety.UNSAFE, f"split over it as {spec}")
 
 
-def _unindented(module: Module, block: ast.With, mesh: str) -> str:
-    """The statements of a block as they stand outside of it, with the mesh in each constraint."""
+def _unindented(module: Module, block: ast.With, mesh: str | None) -> str:
+    """The statements of a block as they stand outside of it, with the mesh, if one is given, in each constraint."""
     start, end = module.offset(block.body[0].lineno, 0), module.span(block.body[-1])[1]
     text = module.source[start:end]
     for call in sorted(module.calls_to("jax.lax.with_sharding_constraint"), key=lambda one: -one.node.lineno):
         spec = call.argument("shardings", 1)
-        if spec is None or block not in module.ancestors(call.node) or not isinstance(spec.value, ast.Call):
+        if mesh is None or spec is None or block not in module.ancestors(call.node):
             continue
-        if module.resolve(spec.value.func) & {"jax.sharding.PartitionSpec", "jax.P"}:
+        if isinstance(spec.value, ast.Call) and module.resolve(spec.value.func) & {
+            "jax.sharding.PartitionSpec",
+            "jax.P",
+        }:
             first, last = (offset - start for offset in module.span(spec.value))
             sharding = f"{named('jax.sharding.NamedSharding')}({mesh}, {text[first:last]})"
             text = text[:first] + sharding + text[last:]
     return textwrap.dedent(text)
+
+
+def _is_in_sharding(module: Module, node: ast.AST) -> bool:
+    return any(
+        isinstance(parent, ast.Call)
+        and module.resolve(parent.func) & {"jax.sharding.NamedSharding", "jax.NamedSharding"}
+        for parent in module.ancestors(node)
+    )
 
 
 def _axes(module: Module, call: Call) -> tuple[str, ...]:
@@ -213,11 +257,25 @@ def _axes(module: Module, call: Call) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _outermost(module: Module, evidence: Evidence) -> ast.stmt | None:
-    """The statement of the module, outside of any function and block, in which the error came about."""
+def _outermost(module: Module, evidence: Evidence) -> tuple[ast.stmt, str] | None:
+    """The outermost statement in which the error came about and before which a mesh can be set, with a mesh in view."""
     for frame in reversed(frames_in(module, evidence)):
-        for statement in module.tree.body:
-            if statement.lineno <= frame.line <= (statement.end_lineno or statement.lineno):
-                simple = isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign)
-                return statement if simple else None
+        around = [
+            node
+            for kind in (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
+            for node in module.nodes(kind)
+            if node.lineno <= frame.line <= (node.end_lineno or node.lineno)
+        ]
+        for statement in around[:1]:
+            parents = list(module.ancestors(statement))
+            functions = [
+                node for node in parents if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            ]
+            if any(getattr(function, "decorator_list", None) for function in functions):
+                return None  # it may be traced: no mesh can be set in there
+            if any(isinstance(node, ast.With) for node in parents):
+                return None
+            mesh = mesh_code(module, statement)
+            if mesh is not None:
+                return statement, mesh
     return None

@@ -481,7 +481,11 @@ def _bound_names(one: _Located) -> set[str]:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return {name} if one.finding.range.line < statement.lineno else set()
         case ast.Assign(targets=targets):
-            return {getattr(target, "id", None) or getattr(target, "attr", "") for target in targets} - {""}
+            return {
+                target.id if isinstance(target, ast.Name) else target.attr
+                for target in targets
+                if isinstance(target, ast.Name | ast.Attribute)
+            }
     return set()
 
 

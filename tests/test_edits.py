@@ -321,6 +321,13 @@ def test_fixes_end_to_end_wait():
     assert apply(module, [both]).source == "c()\n"
 
 
+def test_statements_in_the_place_of_one():
+    module = Module("def f():\n    with a:  # why\n        return b\n\n\nc()\n")
+    place = at(module, "with a:  # why\n        return b", ast.stmt)
+    fix = Fix((InsertStatement(place, "d()\nreturn b"), RemoveStatement(place)))
+    assert apply(module, [fix]).source == "def f():\n    d()\n    return b\n\n\nc()\n"
+
+
 def test_a_refused_edit_takes_its_fix_along():
     module = Module("x = f(a)\ny = g(b)\n")
     bad = Fix((Replace(at(module, "a"), "c"), RenameArgument(at(module, "g(b)"), "k", "l")))

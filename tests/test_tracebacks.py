@@ -359,17 +359,74 @@ def test_step():
 '''
 
 
-@pytest.mark.parametrize("style", ["auto", "long", "short", "native"])
+@pytest.mark.parametrize("style", ["auto", "long", "long -l", "short", "native", "long --color=yes -vv"])
 def test_pytest(style: str, tmp_path: Path) -> None:
     """What pytest itself prints of such an error, in each of its styles."""
     (tmp_path / "test_steps.py").write_text(FAILING_TEST)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n0", f"--tb={style}", "test_steps.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-n0",
+        *f"--tb={style}".split(),
+        "test_steps.py",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     (item,) = recognise(done.stdout)
     (evidence,) = item.evidence
     assert (evidence.kind, evidence.function, evidence.rank) == ("output-rank", "total", 0)
     assert [frame.line for frame in evidence.frames[:2]] == [9, 12]
     assert all(PurePosixPath(frame.path).name == "test_steps.py" for frame in evidence.frames[:2])
+
+
+def test_summary_of_pytest_alone() -> None:
+    line = next(line for line in TWO_MODULES.splitlines() if line.startswith("ValueError"))
+    (item,) = recognise(f"FAILED test_steps.py::test_step - {line}\n1 failed in 3.2s\n")
+    assert item.known is not None
+    assert (item.known.name, item.frames) == ("output-rank", ())
+    assert len(recognise(TWO_MODULES + f"FAILED test_steps.py::test_step - {line}\n")) == 1
+
+
+def test_an_error_that_is_printed_before_its_stack() -> None:
+    head, _, message = TWO_MODULES.partition("ValueError")
+    assert lines_of(f"ValueError{message}\n{head.partition(chr(10))[2]}") == [EXPECTED_LINE]
+
+
+def test_ipython_plain() -> None:
+    text = """\
+Traceback (most recent call last):
+
+  Cell In[3], line 5
+    f(x)
+
+  File ~/proj/train.py:12 in step
+    return f(y)
+
+"""
+    (item,) = recognise(text + IPYTHON[IPYTHON.rindex("ValueError") :])
+    assert [(frame.path, frame.line, frame.text) for frame in item.frames] == [
+        ("~/proj/train.py", 12, "return f(y)"),
+        ("Cell In[3]", 5, "f(x)"),
+    ]
+
+
+def test_log_handler_of_rich() -> None:
+    margin = " " * 29
+    text = f"""\
+[11/30/26 20:10:28] ERROR    step failed                                  train.py:75
+{margin}╭──────────── Traceback (most recent call last) ────────────╮
+{margin}│ /srv/train/train.py:16 in evaluate                        │
+{margin}│                                                           │
+{margin}│   15 │   def evaluate(self, x):                           │
+{margin}│ ❱ 16 │   │   return self.f(x)                             │
+{margin}╰───────────────────────────────────────────────────────────╯
+{margin}TypeError: shard_map() got an unexpected keyword argument
+{margin}'check_rep'
+"""
+    assert lines_of(text) == ["unexpected-keyword train.py:16 api=shard_map argument=check_rep"]
+    assert recognise(text)[0].frames[0].text == "return self.f(x)"
 
 
 def test_several_errors_in_one_log() -> None:

@@ -50,6 +50,8 @@ from shardfix.edits.statements import (
     block_of,
     comment_splice,
     definition_place,
+    indentation,
+    indented,
     insertion_before,
     removal,
 )
@@ -330,10 +332,16 @@ class _Session:
                 assert isinstance(statement, ast.stmt)
                 codes = [self._spelled(edit.code, statement) for edit in edits if isinstance(edit, InsertStatement)]
                 newline = newline_at(self._module.source, unit.start)
-                return Splice(*insertion_before(self._module, statement, newline.join(codes)))
+                code = newline.join(codes)
+                if any(isinstance(edit, RemoveStatement) and nodes[edit] is statement for edit in fix.edits):
+                    end = self._module.span(statement)[1]  # it takes the place of the statement, which goes with it
+                    return Splice(unit.start, end, indented(code, indentation(self._module, statement), newline))
+                return Splice(*insertion_before(self._module, statement, code))
             case "removal":
                 statement = nodes[edits[0]]
                 assert isinstance(statement, ast.stmt)
+                if any(isinstance(edit, InsertStatement) and nodes[edit] is statement for edit in fix.edits):
+                    return None
                 leaving = [
                     nodes[edit] for edit in fix.edits if isinstance(edit, RemoveStatement) and edit not in unit.edits
                 ]

@@ -129,6 +129,8 @@ def _recognise_all(streams: Iterable[list[str]]) -> tuple[Recognised, ...]:
             results.setdefault(item)
     if any(item.known and not item.is_warning for item in results):
         results = {item: None for item in results if not _is_sequel(item)}
+    placed = {item.known for item in results if item.frames}
+    results = {item: None for item in results if item.frames or item.known not in placed}
     # Several workers fail alike: what differs in nothing but addresses and process ids is one error.
     distinct: dict[object, Recognised] = {}
     for item in results:

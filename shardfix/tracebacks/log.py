@@ -69,8 +69,8 @@ def _streams(lines: list[str]) -> list[list[str]]:
     result: dict[str, list[str]] = {}
     for key, rest in parts:
         kind = _NUMBERS.sub("#", key)
-        result.setdefault(kind if kind in counted else key, []).append(_without_box(rest))
-    return list(result.values())
+        result.setdefault(kind if kind in counted else key, []).append(rest)
+    return [_without_boxes(stream) for stream in result.values()]
 
 
 def _joined(lines: list[str]) -> list[str]:
@@ -163,11 +163,23 @@ def _counters(keys: Iterable[str]) -> frozenset[str]:
     )
 
 
-def _without_box(line: str) -> str:
-    """A line without the box that rich draws around a traceback, or the bar of an exception group."""
-    stripped = line.lstrip()
-    if stripped[:1] in "│╭╰" and stripped:
-        return stripped.strip("│╭╰╮╯─").rstrip().removeprefix(" ")
-    if line.startswith("  ") and stripped.startswith(("| ", "+ Exception Group")):
-        return stripped[2:]
-    return line
+def _without_boxes(lines: list[str]) -> list[str]:
+    """The lines without the boxes that rich draws around tracebacks, and without the bars of exception groups.
+
+    rich's log handler sets the box into a column of its own, and the error below it, too.
+    """
+    result: list[str] = []
+    margin = 0
+    for line in lines:
+        stripped = line.lstrip()
+        if stripped[:1] in "│╭╰" and stripped:
+            margin = len(line) - len(stripped)
+            line = stripped.rstrip().strip("│╭╰╮╯─").rstrip().removeprefix(" ")
+        elif margin and not line[:margin].strip():
+            line = line[margin:]
+        elif line.startswith("  ") and stripped.startswith(("| ", "+ Exception Group")):
+            line = stripped[2:]
+        else:
+            margin = 0
+        result.append(line)
+    return result

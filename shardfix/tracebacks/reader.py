@@ -65,7 +65,8 @@ _PYTHON_FRAME = re.compile(
 )
 _IPYTHON_FRAMES = (
     re.compile(r"^(?:File )?(?P<path>(?:[A-Za-z]:)?[^:\s][^:]*):(?P<line>\d{1,9}), in (?P<function>[^(\s]+).*$"),
-    re.compile(r"^(?P<path>(?:Cell|Input) In\s?\[\d+\]), line (?P<line>\d{1,9})(?:, in (?P<function>[^(\s]+).*)?$"),
+    re.compile(r"^\s*(?P<path>(?:Cell|Input) In\s?\[\d+\]), line (?P<line>\d{1,9})(?:,? in (?P<function>[^(\s]+).*)?$"),
+    re.compile(r"^  File (?P<path>(?:[A-Za-z]:)?[^:\s\"][^:\"]*):(?P<line>\d{1,9}) in (?P<function>\S+)$"),
     re.compile(r"^(?P<path>Input In \[\d+\]), in (?P<function><cell line: (?P<line>\d{1,9})>).*$"),
     re.compile(r"^(?P<path>(?:Cell|Input) In\s?\[\d+\]), in (?P<function>[^(\s]+).*$"),
     re.compile(r"^\[?(?P<path><ipython-input-[^>]+>|[^\s\]]+\.py)\]?(?:\(https?:[^)]*\))? in (?P<function>[^(]+).*$"),
@@ -95,6 +96,9 @@ _END_OF_MESSAGE = re.compile(
     r"|The preceding is the original exception that occurred|FAILED |\[Previous line repeated)"
 )
 _E_LINE = re.compile(r"^E(?P<rest>\s.*|)$")
+_SUMMARY = re.compile(r"^(?:FAILED|ERROR) \S+ - (?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): (?P<message>.*)$")
+MAX_LOCALS = 400
+"""Lines of variables that are passed over between an error and its place in pytest's report."""
 # JAX puts the exception it re-raises into the message of its own.
 _CARRIER = re.compile(r"(?:JaxStackTraceBeforeTransformation|UnfilteredStackTrace)$")
 
@@ -153,6 +157,9 @@ class _Reader:
             return frame
         if match := _E_LINE.match(line):
             return self._pytest_error(position)
+        if (match := _SUMMARY.match(line)) and not self.in_traceback:
+            self._finish(match["type"], match["message"])
+            return position + 1
         if match := _WARNING.match(line):
             return self._warning(position, match)
         return self._exception(position, line)
@@ -185,7 +192,11 @@ class _Reader:
     def _abandon(self) -> None:
         """Keep the frames of a traceback whose last line is missing."""
         if self.frames:
-            self._finish(self.hint, "")
+            orphan = self.finished.pop() if self.finished and not (self.finished[-1].frames or self.hint) else None
+            if orphan:  # some print the error first, and then its stack
+                self._finish(orphan.type, orphan.message)
+            else:
+                self._finish(self.hint, "")
         elif self.cause and not self.previous:
             self.previous, self.cause = self.cause, None
 
@@ -208,6 +219,8 @@ class _Reader:
             self._flush()
             self._start(0, "")
         end, number, text = self._numbered_source(position + 1)
+        if line.startswith("  ") and not number:  # xmode Plain
+            end, text, _ = self._source(position + 1, 2)
         groups = match.groupdict()
         number = number or int(groups.get("line") or 0)
         if number:
@@ -238,9 +251,15 @@ class _Reader:
     def _numbered_source(self, position: int) -> tuple[int, int, str]:
         """The numbered source lines below a frame of IPython's or rich's: the end, and the line marked by an arrow."""
         number, text = 0, ""
+        if (
+            position + 1 < len(self.lines)
+            and not self.lines[position].strip()
+            and _NUMBERED.match(self.lines[position + 1])
+        ):
+            position += 1  # rich leaves a line blank
         while position < len(self.lines) and (match := _NUMBERED.match(self.lines[position])):
             if match["arrow"]:
-                number, text = int(match["number"]), (match["text"] or "").strip()
+                number, text = int(match["number"]), (match["text"] or "").strip("│ ")
             position += 1
         return position, number, text
 
@@ -291,10 +310,7 @@ class _Reader:
                 del message[index:]
                 break
         # In the long style the place of the error comes after its message.
-        after = position
-        while after < len(self.lines) and not self.lines[after].strip():
-            after += 1
-        if after < len(self.lines) and (match := _PYTEST_FRAME.match(self.lines[after])) and match["type"]:
+        if (after := self._place_below(position)) is not None:
             position = self._pytest_frame(after) or position
         head = _EXCEPTION.match(message[0]) if message else None
         if head and _EXCEPTION_NAME.search(head["type"]):
@@ -302,6 +318,16 @@ class _Reader:
         elif message:
             self._finish(self.hint or "AssertionError", "\n".join(message))
         return position
+
+    def _place_below(self, position: int) -> int | None:
+        """Where pytest says at which place the error was raised; ``--showlocals`` lists the variables before that."""
+        for after in range(position, min(position + MAX_LOCALS, len(self.lines))):
+            line = self.lines[after]
+            if (match := _PYTEST_FRAME.match(line)) and match["type"]:
+                return after
+            if match or _E_LINE.match(line) or line.startswith(("_____", "_ _ _", "=====")):
+                break
+        return None
 
     def _warning(self, position: int, match: re.Match[str]) -> int:
         self._abandon()

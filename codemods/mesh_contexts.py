@@ -145,9 +145,8 @@ class MeshContexts(Codemod):
         place = flow.imported.alias if flow.imported else flow.spelled[0]
         if any(mesh_view(module).context(call.node).traced for call in flow.calls):
             return self.finding(place, message, reason=str(Trap.TRACED))
-        kept: list[ast.AST] = [escape.node for escape in flow.escapes] + [
-            call.node for call in flow.calls if not _is_entered(module, call.node)
-        ]
+        kept: list[ast.AST] = [escape.node for escape in flow.escapes]
+        kept += [call.node for call in flow.calls if not _is_entered(module, call.node)]
         if exported is not None:
             kept += _kept_elsewhere(module)
         reason = (

@@ -230,6 +230,8 @@ class _Run:
 
     def _try_alone(self, module: Module, entry: _Entry, wanted: Fix) -> None:
         """Take note of what ``wanted`` changes, and whether it loses a comment."""
+        if module is not self.original and "#" not in module.source:
+            return  # nothing to take note of; where findings are nested deeply, to try each in each pass takes very long
         from shardfix.edits import pen
 
         alone = pen.apply(module, [wanted])

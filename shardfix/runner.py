@@ -6,6 +6,7 @@ is done again file by file, each in a process of its own, so that only the file 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import os
@@ -371,8 +372,9 @@ def _until_broken(
     pool = ProcessPoolExecutor(min(workers, len(batches)), _context(), _start_worker, (worker,))
     futures: dict[int, Future[list[Examined]]] = {}
     try:
-        for number, batch in batches.items():
-            futures[number] = pool.submit(_analyse_batch, batch)
+        with contextlib.suppress(BrokenProcessPool):  # a worker may die before the last batch is handed over
+            for number, batch in batches.items():
+                futures[number] = pool.submit(_analyse_batch, batch)
         for number in tuple(futures):
             deadline = time.monotonic() + BATCH_SECONDS
             while not wait([futures[number]], TICK).done and time.monotonic() < deadline:

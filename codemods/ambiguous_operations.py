@@ -34,24 +34,29 @@ After
         print(jnp.matmul(a, b, out_sharding=P()))
 
 When it does not fix
-    It never does unasked: ``P()``, the result whole on every device, is always possible and seldom the best.
+    It never does unasked: ``P()``, the result whole on every device, is always possible and seldom the best. Where it is
+    in view how the operands of a product lie, the result split as they are is offered first.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Edit, Replace, SetArgument, Wrap, named
 from shardfix.semantics.jax_api import out_sharding_parameter
-from shardfix.semantics.reported import calls_at, reported
+from shardfix.semantics.meshes import mesh_view
+from shardfix.semantics.operand_shardings import placement
+from shardfix.semantics.reported import calls_at, mesh_code, reported, spec_code
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
     from shardfix.tracebacks import Evidence, Frame
 
+Entry = str | tuple[str, ...] | None
 WHOLE = f"{named('jax.sharding.PartitionSpec')}()"
 METHODS = frozenset("dot reshape ravel flatten get set add multiply mul min max divide power subtract".split())
 """Methods of arrays, and of ``x.at[...]``, that take ``out_sharding``."""
@@ -63,40 +68,111 @@ class AmbiguousOperations(Codemod):
 
     def findings(self, module: Module) -> Iterator[Finding]:
         for evidence, frame in reported(module, *self.evidence):
-            for node, edit, title in _edits(module, evidence, frame):
-                fix = Fix((edit,), Safety.UNSAFE, title)
-                yield self.finding(node, "JAX cannot tell how the result is to be sharded", choices=[fix])
+            for node, choices in _choices(module, evidence, frame, self.settings.target_jax):
+                yield self.finding(node, "JAX cannot tell how the result is to be sharded", choices=choices)
                 break
 
 
-def _edits(module: Module, evidence: Evidence, frame: Frame) -> Iterator[tuple[ast.expr, Edit, str]]:
-    """The ways to say how, the nearest to the failing place first."""
-    whole = "the result is whole on every device"
+def _choices(
+    module: Module, evidence: Evidence, frame: Frame, target_jax: str | None
+) -> Iterator[tuple[ast.expr, list[Fix]]]:
+    """The ways to say how, for the expressions that may have failed; the nearest to the failing place first."""
     if evidence.api in ("dot_general", "gather", "reshape", "scatter", "broadcast_to", None) or evidence.known.get(
         "method"
     ):
         for item in _at(module, frame, ast.Subscript) if evidence.api == "gather" else ():
             if isinstance(item.ctx, ast.Load) and not isinstance(item.value, ast.Call):
-                code = f"{module.text(item.value)}.at[{module.text(item.slice)}].get(out_sharding={WHOLE})"
-                yield item, Replace(Range.of(item), code), whole
+                code = f"{module.text(item.value)}.at[{module.text(item.slice)}].get(out_sharding={{}})"
+                yield item, _results(module, item, (), partial(_replace, item, code))
         for call in calls_at(module, frame):
             names = module.resolve(call.func)
             takes = any(out_sharding_parameter(name) for name in names) if names else _is_method(call)
             if takes and not any(keyword.arg == "out_sharding" for keyword in call.keywords):
-                yield call, SetArgument(Range.of(call), "out_sharding", WHOLE), whole
+                kept = _product(module, call, target_jax)
+                yield call, _results(module, call, kept, partial(_argument, call))
         for product in _at(module, frame, ast.BinOp):
             if isinstance(product.op, ast.MatMult):
                 left, right = module.text(product.left), module.text(product.right)
-                code = f"{named('jax.numpy.matmul')}({left}, {right}, out_sharding={WHOLE})"
-                yield product, Replace(Range.of(product), code), whole
+                code = f"{named('jax.numpy.matmul')}({left}, {right}, out_sharding={{}})"
+                kept = _contracted("ij,jk->ik", [product.left, product.right], module, target_jax)
+                yield (
+                    product,
+                    _results(module, product, kept, partial(_replace, product, code)),
+                )
     for operation in _at(module, frame, ast.BinOp):
-        left = module.text(operation.left)
-        before, after = f"{named('jax.sharding.reshard')}(", f", {named('jax.typeof')}({left}).sharding)"
-        yield (
-            operation.right,
-            Wrap(Range.of(operation.right), before, after),
-            "reshard the right operand as the left one is",
-        )
+        sides = ((operation.right, operation.left, "right", "left"), (operation.left, operation.right, "left", "right"))
+        fixes = []
+        for moved, other, which, like in sides:
+            before = f"{named('jax.sharding.reshard')}("
+            after = f", {named('jax.typeof')}({module.text(other)}).sharding)"
+            title = f"reshard the {which} operand as the {like} one is"
+            fixes.append(Fix((Wrap(Range.of(moved), before, after),), Safety.UNSAFE, title))
+        yield operation, fixes
+
+
+def _replace(node: ast.expr, code: str, spec: str) -> Edit:
+    return Replace(Range.of(node), code.replace("{}", spec))
+
+
+def _argument(call: ast.Call, spec: str) -> Edit:
+    return SetArgument(Range.of(call), "out_sharding", spec)
+
+
+def _results(module: Module, node: ast.expr, kept: tuple[Entry, ...], edit: Callable[[str], Edit]) -> list[Fix]:
+    """The result split as the operands are, where that is known, and the result whole.
+
+    Where no mesh is set, only a NamedSharding says on which mesh.
+    """
+    context = mesh_view(module).context(node)
+    mesh = mesh_code(module, node) if context.may_lack_mesh and not _sets_mesh(module) else None
+
+    def sharding(spec: str) -> str:
+        return f"{named('jax.sharding.NamedSharding')}({mesh}, {spec})" if mesh else spec
+
+    fixes = []
+    if any(kept) and (spec := spec_code(kept)):
+        title = "the result is split as the operands are"
+        fixes.append(Fix((edit(sharding(spec)),), Safety.UNSAFE, title))
+    whole = "the result is whole on every device"
+    return [*fixes, Fix((edit(sharding(WHOLE)),), Safety.UNSAFE, whole)]
+
+
+def _sets_mesh(module: Module) -> bool:
+    return any(True for _ in module.calls_to("jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding.use_mesh"))
+
+
+PRODUCTS = {f"jax.numpy.{name}" for name in ("dot", "matmul")}
+
+
+def _product(module: Module, call: ast.Call, target_jax: str | None) -> tuple[Entry, ...]:
+    """How the operands of a product split the axes that the result keeps; nothing where that is not known."""
+    names = module.resolve(call.func)
+    if names <= PRODUCTS and names and len(call.args) == 2:
+        return _contracted("ij,jk->ik", call.args, module, target_jax)
+    match call.args:
+        case [ast.Constant(value=str() as subscripts), *operands] if names == {"jax.numpy.einsum"} and operands:
+            return _contracted(subscripts.replace(" ", ""), operands, module, target_jax)
+    return ()
+
+
+def _contracted(
+    subscripts: str, operands: Sequence[ast.expr], module: Module, target_jax: str | None
+) -> tuple[Entry, ...]:
+    inputs, arrow, output = subscripts.partition("->")
+    letters = inputs.split(",")
+    if not arrow or not output.isalpha() or len(letters) != len(operands):
+        return ()
+    places = [placement(module, operand, target_jax) for operand in operands]
+    if any(place is None or place.rank not in (None, len(term)) for place, term in zip(places, letters, strict=True)):
+        return ()
+    entries: dict[str, Entry] = {}
+    for place, term in zip(places, letters, strict=True):
+        for index, letter in enumerate(term):
+            if place is not None and not place.is_off and letter in output:
+                entries[letter] = entries.get(letter) or place.dimension(index)
+    kept = tuple(entries.get(letter) for letter in output)
+    used = [axis for entry in kept if entry for axis in (entry if isinstance(entry, tuple) else (entry,))]
+    return kept if len(set(used)) == len(used) else ()
 
 
 def _is_method(call: ast.Call) -> bool:

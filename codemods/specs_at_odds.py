@@ -44,13 +44,12 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import Replace, named
 from shardfix.semantics.outputs import locate
-from shardfix.semantics.reported import MAPS, applied_call, calls_at, reported, spec_code
+from shardfix.semantics.reported import MAPS, applied_call, calls_at, likeliest, reported, spec_code
 from shardfix.semantics.values import Array, Sharding
 
 if TYPE_CHECKING:
@@ -106,9 +105,7 @@ class SpecsAtOdds(Codemod):
                     assert isinstance(around, ast.expr)
                     choices.append(_choice(around, f"{{{left}}}", f"leave {axis!r} out"))
             used = {node.value for node in siblings if isinstance(node, ast.Constant)}
-            for name in sorted(evidence.axes, key=lambda name: -SequenceMatcher(None, axis, name).ratio())[
-                :MAX_CHOICES
-            ]:
+            for name in likeliest(axis, evidence.axes)[:MAX_CHOICES]:
                 if name not in used:
                     choices.append(_choice(text, f'"{name}"', f"name {name!r}"))
             if evidence.argument != "axis_names":

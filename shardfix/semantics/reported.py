@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from shardfix.edits import named
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
     from shardfix.semantics.module import Module
     from shardfix.tracebacks import Evidence, Frame
 
-__all__ = ["MAPS", "applied_call", "calls_at", "frames_in", "jax_call", "mesh_code", "reported", "spec_code"]
+__all__ = [
+    "MAPS",
+    "applied_call",
+    "calls_at",
+    "frames_in",
+    "jax_call",
+    "likeliest",
+    "mesh_code",
+    "reported",
+    "spec_code",
+]
 
 MAPS = ("jax.shard_map", "jax.experimental.shard_map.shard_map", "jax.smap")
 
@@ -71,6 +82,13 @@ def jax_call(module: Module, frame: Frame, *names: str) -> ast.Call | None:
         if dotted & set(names) or (not dotted and isinstance(call.func, ast.Attribute) and call.func.attr in names):
             return call
     return None
+
+
+def likeliest(wrong: str, names: Iterable[str]) -> list[str]:
+    """The names that a wrong one may stand for: the one that is spelled like it, else all."""
+    others = [name for name in names if name != wrong]
+    near = difflib.get_close_matches(wrong, others, n=2, cutoff=0.6)
+    return near if len(near) == 1 else others
 
 
 def mesh_code(module: Module, node: ast.AST) -> str | None:

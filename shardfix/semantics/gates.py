@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.definitions import class_attributes
+from shardfix.semantics.definitions import class_attributes, returns
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
@@ -15,7 +15,7 @@ __all__ = ["is_gated", "is_provoked"]
 MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
 MAY_BE_ANYTHING = frozenset({"TypeError", "ValueError", "Exception", "BaseException"})
-PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module"})
+PROBES = frozenset({"hasattr", "getattr", "find_spec", "signature", "getfullargspec", "import_module", "dir", "vars"})
 SKIPS = frozenset({"skipif", "skipunless"})
 VERSION_WORDS = ("__version__", "__version_info__", "version_info", "jax_version", "jax_ver")
 
@@ -154,6 +154,11 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
             ):
                 if any(_is_of_jax(module, argument) for argument in node.args[:1]):
                     return True
+            case ast.Compare(left=ast.Constant() as name, comparators=[where]) if _is_of_jax(module, name):
+                if module.resolve(where) == {"sys.modules"}:
+                    return True
+            case ast.Call(func=function, args=[], keywords=[]) if depth < 3 and _returns_probe(module, function, depth):
+                return True
             case ast.Attribute(attr=name) | ast.Name(id=name) if any(word in name.lower() for word in VERSION_WORDS):
                 return True
             case ast.Name() if depth < 3:
@@ -168,6 +173,14 @@ def _is_probe(module: Module, test: ast.expr, depth: int = 0) -> bool:
             case ast.Attribute() if depth < 3 and _is_probe_of_class(module, node, depth):
                 return True
     return False
+
+
+def _returns_probe(module: Module, function: ast.expr, depth: int) -> bool:
+    """Whether a function of the project tells which JAX this is."""
+    home, definition = module.definition(function) or (module, None)
+    if not isinstance(definition, ast.FunctionDef):
+        return False
+    return any(value.value is not None and _is_probe(home, value.value, depth + 1) for value in returns(definition))
 
 
 def _is_probe_of_project(module: Module, dotted: str) -> bool:

@@ -47,10 +47,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
-from shardfix.edits import Replace, named
+from shardfix.edits import Replace, Wrap, named
 from shardfix.semantics.outputs import locate
 from shardfix.semantics.reported import MAPS, applied_call, calls_at, likeliest, reported, spec_code
-from shardfix.semantics.values import Array, Sharding
+from shardfix.semantics.values import Array, Sharding, Spec
 
 if TYPE_CHECKING:
     from shardfix.semantics.calls import Call
@@ -64,7 +64,16 @@ MAX_CHOICES = 4
 class SpecsAtOdds(Codemod):
     triggers: ClassVar[tuple[bytes, ...]] = ()
     evidence: ClassVar[frozenset[str]] = frozenset(
-        {"divisibility", "duplicate-axis", "input-rank", "spec-structure", "spec-type", "unknown-axis"}
+        {
+            "axis-names-type",
+            "divisibility",
+            "duplicate-axis",
+            "input-rank",
+            "sharding-rank",
+            "spec-structure",
+            "spec-type",
+            "unknown-axis",
+        }
     )
 
     def findings(self, module: Module) -> Iterator[Finding]:
@@ -89,6 +98,11 @@ class SpecsAtOdds(Codemod):
                     yield from self._ranks(module, [evidence for evidence, _ in found], found[0][1])
                 case "divisibility":
                     yield from self._uneven(module, [evidence for evidence, _ in found])
+                case "sharding-rank":
+                    for evidence, _ in found:
+                        yield from self._too_long(module, evidence)
+                case "axis-names-type":
+                    yield from self._no_set(module, found[0][0])
 
     # Axes
 
@@ -212,11 +226,34 @@ class SpecsAtOdds(Codemod):
             ]
             yield self.finding(node, f"the argument has rank {one.rank}, and no such axis", choices=choices)
 
+    def _too_long(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        """The spec that JAX printed, where it is written."""
+        code = _shortened(evidence)
+        for spec in _written(module, evidence) if code is not None else ():
+            choices = [_choice(spec, code or "", "leave out the entries that are too many")]
+            yield self.finding(
+                spec, f"the spec has more entries than the array's {evidence.rank} axes", choices=choices
+            )
+
+    def _no_set(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
+        for call in module.calls_to(*MAPS):
+            names = _argument(call, "axis_names")
+            if isinstance(names, ast.Name | ast.Attribute):
+                before, after = ("{", "}") if evidence.value_type == "str" else ("set(", ")")
+                fix = Fix((Wrap(Range.of(names), before, after),), title="make it a set")
+                yield self.finding(names, f"axis_names is a {evidence.value_type}: JAX takes a set", fix=fix)
+
     # Sizes
 
     def _uneven(self, module: Module, found: Sequence[Evidence]) -> Iterator[Finding]:
         """Offer to leave the axes whole that do not divide."""
         axes = {axis for one in found for axis in one.axes}
+        for one in found:
+            split = axes or _split(one)
+            for spec in _written(module, one) if one.argument is None and split else ():
+                code = f"{module.text(spec.func)}({', '.join(_without(module, entry, split) for entry in spec.args)})"
+                choices = [_choice(spec, code, "leave the axis whole: every device has all of it")]
+                yield self.finding(spec, "an array does not divide among the devices", choices=choices)
         for call in module.calls_to(*MAPS):
             edits = []
             for name in ("in_specs", "out_specs"):
@@ -264,6 +301,30 @@ def _specs_in(module: Module, node: ast.AST) -> list[ast.Call]:
         for call in ast.walk(node)
         if isinstance(call, ast.Call) and module.resolve(call.func) & {"jax.sharding.PartitionSpec", "jax.P"}
     ]
+
+
+def _written(module: Module, evidence: Evidence) -> list[ast.Call]:
+    """The one ``P(...)`` that JAX printed; nothing where several could be it."""
+    wanted = _trimmed(evidence.spec_entries)
+    if wanted is None:
+        return []
+    values = [(spec, module.value_of(spec)) for spec in _specs_in(module, module.tree)]
+    found = [spec for spec, value in values if isinstance(value, Spec) and _trimmed(value.entries) == wanted]
+    return found if len(found) == 1 else []
+
+
+def _split(evidence: Evidence) -> set[str]:
+    """The mesh axes that the printed spec has for the dimension at fault."""
+    entries, dimension = evidence.spec_entries or (), int(evidence.known.get("dimension", "-1"))
+    entry = entries[dimension] if 0 <= dimension < len(entries) else None
+    return set(entry) if isinstance(entry, tuple) else {entry} if isinstance(entry, str) else set()
+
+
+def _trimmed(entries: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """The entries without those at the end that split nothing: JAX adds some."""
+    while entries and entries[-1] is None:
+        entries = entries[:-1]
+    return entries
 
 
 def _without(module: Module, entry: ast.expr, axes: set[str]) -> str:

@@ -315,6 +315,21 @@ def test_ipython() -> None:
     assert evidence.function == "total"
 
 
+def test_ipython_at_import() -> None:
+    text = """\
+ModuleNotFoundError                       Traceback (most recent call last)
+Cell In[1], line 1
+----> 1 import main
+
+File /srv/train/main.py:3
+      1 import jax
+----> 3 from jax.experimental.maps import Mesh
+
+ModuleNotFoundError: No module named 'jax.experimental.maps'
+"""
+    assert lines_of(text) == ["missing-module main.py:3 old=jax.experimental.maps"]
+
+
 def test_colab() -> None:
     text = IPYTHON.replace("Cell In[3], line 5", "<ipython-input-3-0a1b2c> in <cell line: 5>()").replace(
         "File ~/proj/train.py:12, in step(x)", "[/content/train.py](https://localhost:8080/#) in step(x)"

@@ -65,6 +65,7 @@ _PYTHON_FRAME = re.compile(
 )
 _IPYTHON_FRAMES = (
     re.compile(r"^(?:File )?(?P<path>(?:[A-Za-z]:)?[^:\s][^:]*):(?P<line>\d{1,9}), in (?P<function>[^(\s]+).*$"),
+    re.compile(r"^File (?P<path>(?:[A-Za-z]:)?[^:\s\"][^:\"]*):(?P<line>\d{1,9})$"),
     re.compile(r"^\s*(?P<path>(?:Cell|Input) In\s?\[\d+\]), line (?P<line>\d{1,9})(?:,? in (?P<function>[^(\s]+).*)?$"),
     re.compile(r"^  File (?P<path>(?:[A-Za-z]:)?[^:\s\"][^:\"]*):(?P<line>\d{1,9}) in (?P<function>\S+)$"),
     re.compile(r"^(?P<path>Input In \[\d+\]), in (?P<function><cell line: (?P<line>\d{1,9})>).*$"),

@@ -54,7 +54,24 @@ def _printed(line: str, answers: tuple[str, ...], folder: Path) -> str:
         child.sendline(answer)  # which the terminal echoes
     child.expect(pexpect.EOF)
     child.close()
-    return (printed + child.before).replace("\r\n", "\n").rstrip("\n")
+    return "\n".join(_settled(printed + child.before)).rstrip("\n")
+
+
+def _settled(printed: str) -> list[str]:
+    """The lines that are there at the end: a run that takes long draws how far it is, and takes it away again."""
+    lines = [""]
+    row = 0
+    for part in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r?\n|\r|[^\x1b\r\n]+", printed):
+        if part.endswith("\n"):
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif not part.startswith(("\x1b", "\r")) or part.endswith("m"):
+            lines[row] += part
+        elif part.endswith("A"):
+            row -= int(part[2:-1] or 1)
+        elif part.endswith("K"):
+            lines[row] = ""
+    return lines
 
 
 def picture() -> str:

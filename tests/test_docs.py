@@ -105,7 +105,14 @@ PLACEHOLDERS = {
     "COMMAND": '"python train.py"',
     "my_codemod": "pvary",
 }
-IN_THE_REPOSITORY = ("python -m venv", "python benchmarks/", "python scripts/", "pytest", "for page in")
+IN_THE_REPOSITORY = (
+    "python -m venv",
+    "python benchmarks/",
+    "python scripts/",
+    "pytest",
+    "for page in",
+    "pip install '.",
+)
 
 
 def filled_in(line: str) -> str:
@@ -145,7 +152,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def bash(line: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = ["bash", "-c", f"{line}\nexit $?"]  # without the last the shell would be replaced by the command
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +226,8 @@ def test_what_a_page_tells_contributors_to_run_runs(
     copy_repository(tmp_path)
     few = ["tests/test_packaging.py"] if "venv" in script[0] else ["tests/test_fixtures.py", "-k", "pvary"]
     for line in script:
+        if line.startswith("pip"):
+            line = f"python -m venv .venv && .venv/bin/{line} --quiet"
         done = bash(line, tmp_path, {**environment, "PYTEST_ADDOPTS": " ".join(few)})
         assert done.returncode in ((0, 1) if "shardfix" in line else (0,)), f"{line}: {done.stdout}{done.stderr}"
 

@@ -150,8 +150,8 @@ def shardfix(
         typer.Option(
             "--run",
             metavar="COMMAND",
-            help="Run COMMAND on eight simulated CPU devices, repair what is certain, and run it again until it passes; "
-            "without --write in a copy of this folder.",
+            help="Run COMMAND (in quotes, or at the end after --) on eight simulated CPU devices, repair what is certain, "
+            "and run it again until it passes; without --write in a copy of this folder.",
             rich_help_panel=MODE,
         ),
     ] = None,
@@ -420,6 +420,8 @@ def shardfix(
 
         if check or paths or traceback is not None or output_format is not OutputFormat.TEXT:
             raise UsageProblem("--run takes no PATHS, and goes with --write and --diff only")
+        if not run.strip():
+            raise UsageProblem("--run needs a command")
         return lambda: rerun(Command(run, time_limit), request.settings, out, err, write=write)
     if time_limit is not None:
         raise UsageProblem("--time-limit goes with --run only")
@@ -444,6 +446,21 @@ def shardfix(
     if write and output_format is not OutputFormat.TEXT:
         raise UsageProblem(f"'--write -' prints the repaired text; leave out --output-format {output_format}")
     return lambda: execute_on_text(sys.stdin.buffer.read(), stdin_filename or "<stdin>", request, reporter)
+
+
+def _with_command(arguments: list[str]) -> list[str]:
+    """The command that follows ``--run ... --``, as the one value that ``--run`` takes."""
+    if "--run" not in arguments or "--" not in arguments:
+        return arguments
+    at, end = arguments.index("--run"), arguments.index("--")
+    follows = arguments[at + 1]
+    if end < at or not follows.startswith("-"):
+        return arguments  # the command is given in quotes
+    import shlex
+
+    words = arguments[end + 1 :]
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    return [*arguments[:at], *arguments[at + 1 : end], f"--run={command}"]
 
 
 def _mode(diff: bool, write: bool, check: bool) -> Mode:
@@ -505,7 +522,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     terminated = signal.signal(signal.SIGTERM, _terminate)
     try:
-        action = command.main(list(sys.argv[1:] if arguments is None else arguments), "shardfix", standalone_mode=False)
+        given = _with_command(list(sys.argv[1:] if arguments is None else arguments))
+        action = command.main(given, "shardfix", standalone_mode=False)
         if action == 128 + signal.SIGINT:  # what typer makes of Ctrl-C while it reads the options
             raise KeyboardInterrupt
         code = action() if callable(action) else int(action or 0)  # --help and --version end with a code

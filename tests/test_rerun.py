@@ -100,6 +100,29 @@ def test_write_leaves_the_repaired_program(project: Path, shardfix_command: Call
     assert shardfix_command("--run", COMMAND).code == 0
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--write", "--run", "--", sys.executable, "main.py", "--steps", "two words"),
+        ("--run", "--write", "--", sys.executable, "main.py", "--steps", "two words"),
+        ("--run", "--write", "--", f"{sys.executable} main.py --steps 'two words'"),
+    ],
+)
+def test_the_command_after_two_dashes(
+    project: Path, shardfix_command: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
+    main = write_main(project, "print('given', sys.argv[1:])\n" + textwrap.dedent(THREE_FAULTS))
+    done = shardfix_command(*arguments)
+    assert done.code == 0, done.err
+    assert "given ['--steps', 'two words']" in done.err
+    assert "check_vma" in main.read_text()
+
+
+def test_no_command(project: Path, shardfix_command: Callable[..., Any]) -> None:
+    assert shardfix_command("--run", "--").code == 2
+    assert shardfix_command("--run", "").code == 2
+
+
 def test_a_program_that_passes(project: Path, shardfix_command: Callable[..., Any]) -> None:
     write_main(project, "print('fine')\n")
     done = shardfix_command("--run", COMMAND)

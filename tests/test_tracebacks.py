@@ -432,7 +432,8 @@ def test_log_handler_of_rich() -> None:
     text = f"""\
 [11/30/26 20:10:28] ERROR    step failed                                  train.py:75
 {margin}╭──────────── Traceback (most recent call last) ────────────╮
-{margin}│ /srv/train/train.py:16 in evaluate                        │
+{margin}│ /srv/train/train.py:16 in                                 │
+{margin}│ evaluate                                                  │
 {margin}│                                                           │
 {margin}│   15 │   def evaluate(self, x):                           │
 {margin}│ ❱ 16 │   │   return self.f(x)                             │

@@ -72,7 +72,7 @@ _IPYTHON_FRAMES = (
     re.compile(r"^(?P<path>(?:Cell|Input) In\s?\[\d+\]), in (?P<function>[^(\s]+).*$"),
     re.compile(r"^\[?(?P<path><ipython-input-[^>]+>|[^\s\]]+\.py)\]?(?:\(https?:[^)]*\))? in (?P<function>[^(]+).*$"),
 )
-_RICH_FRAME = re.compile(r"^(?P<path>\S.*\.py):(?P<line>\d{1,9}) in (?P<function>\S+)$")
+_RICH_FRAME = re.compile(r"^(?P<path>\S.*\.py):(?P<line>\d{1,9}) in(?: (?P<function>\S+))?$")
 _PYTEST_FRAME = re.compile(
     r"^(?P<path>(?:[A-Za-z]:)?[^\s:][^:]*\.pyw?):(?P<line>\d{1,9}):(?: in (?P<function>.+)| (?P<type>[A-Za-z_][\w.]*)| ?)$"
 )
@@ -219,6 +219,8 @@ class _Reader:
         if not self.in_traceback:
             self._flush()
             self._start(0, "")
+        if match.re is _RICH_FRAME and not match["function"]:
+            position += 1  # the function's name had no place in the box
         end, number, text = self._numbered_source(position + 1)
         if line.startswith("  ") and not number:  # xmode Plain
             end, text, _ = self._source(position + 1, 2)

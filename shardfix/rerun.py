@@ -11,7 +11,9 @@ import re
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,13 +113,15 @@ class _Loop:
                 self._say(f"It passes{self._after_repairs()}.")
                 return 0
             failure = self._failure(ended)
+            if ended.timed_out:
+                self._say(f"The command was ended after {self.command.time_limit:g} seconds.")
+                if failure is None:
+                    return ended.code  # and if there was an error before, it is gone
+            # An error may have been there before the end: one worker that fails leaves the others waiting.
             if before is not None and (reason := self._is_worse(before, failure)):
                 self._undo()
                 self._say(f"{reason}: this repair is taken back.")
                 self._explain(failure if failure is not None else before)
-                return ended.code
-            if ended.timed_out:
-                self._say(f"The command was ended after {self.command.time_limit:g} seconds.")
                 return ended.code
             if failure is None:
                 self._say(f"The command ended with exit code {ended.code}, and no error that can be read.")
@@ -126,6 +130,8 @@ class _Loop:
                 if failure.certain is not None:
                     self._say(f"It still fails after {MAX_REPAIRS} repairs.")
                 self._explain(failure)
+                if failure.item.error.type == "EOFError":
+                    self._say("The command is given standard input only from a file (< FILE).")
                 return ended.code
             self._repair(failure)
             before = failure
@@ -269,7 +275,7 @@ def _run(line: str, time_limit: float | None, environment: Mapping[str, str], er
         line,
         shell=True,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=_rewound_input(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         process_group=0,
@@ -289,6 +295,18 @@ def _run(line: str, time_limit: float | None, environment: Mapping[str, str], er
             raise
         code = process.wait()
     return _Ended(128 - code if code < 0 else code, output.decode(errors="replace"))
+
+
+def _rewound_input() -> int:
+    """What the command reads: from its start at each run if that is a file, else nothing, since it could be read but once."""
+    try:
+        descriptor = sys.stdin.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            return descriptor
+    except (OSError, ValueError, AttributeError):
+        pass  # there is none, or it has been closed
+    return subprocess.DEVNULL
 
 
 def _chunks(process: subprocess.Popen[bytes], deadline: float | None) -> Iterator[bytes]:

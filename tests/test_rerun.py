@@ -228,6 +228,41 @@ def test_time_limit(project: Path, shardfix_command: Callable[..., Any]) -> None
     assert "ended after 1 seconds" in done.err
 
 
+def test_an_error_before_the_time_limit_is_repaired(project: Path, shardfix_command: Callable[..., Any]) -> None:
+    """A worker that fails leaves the others waiting; what then runs on past the limit has come further."""
+    waits = THREE_FAULTS.replace("    fail(", "    failed(") + "import time\ntime.sleep(60)\n"
+    failed = (
+        "def failed(*a):\n    try:\n        fail(*a)\n    except SystemExit:\n        import time; time.sleep(60)\n"
+    )
+    main = write_main(project, failed + textwrap.dedent(waits))
+    text = main.read_text()
+    lines = [
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if "check_rep=False" in line or "tree_map(abs" in line
+    ]
+    main.write_text(
+        text.replace("__file__, 16", f"__file__, {lines[0]}").replace("__file__, 20", f"__file__, {lines[1]}")
+    )
+    done = shardfix_command("--run", COMMAND, "--time-limit", "2", "--write")
+    assert done.code == 124
+    assert "taken back" not in done.err
+    assert "check_vma" in main.read_text()
+    assert "jax.tree.map" in main.read_text()
+
+
+def test_input_from_a_file_is_read_at_each_run(project: Path) -> None:
+    main = write_main(project, "print('read', input())\n" + textwrap.dedent(THREE_FAULTS))
+    text = main.read_text()
+    main.write_text(text.replace("__file__, 16", "__file__, 17").replace("__file__, 20", "__file__, 21"))
+    (project / "input.txt").write_text("hello\n")
+    with (project / "input.txt").open() as source:
+        command = [sys.executable, "-m", "shardfix", "--run", COMMAND, "--write"]
+        done = subprocess.run(command, stdin=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("read hello") == 4
+
+
 def is_running(pid: int) -> bool:
     """Whether there is such a process that still does something (nobody may have come for what is left of it)."""
     try:

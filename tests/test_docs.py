@@ -86,17 +86,18 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def scripts(page: Path) -> Iterator[tuple[str, ...]]:
-    """The commands that the page shows: those of each block together, and each that stands in a sentence."""
+def shown_in(page: Path) -> Iterator[str]:
+    """The commands that the page shows, in blocks and in sentences."""
     for block in blocks(page, "sh"):
-        yield tuple(re.sub(r"\s+#.*", "", line) for line in block.splitlines())
+        yield from (re.sub(r"\s+#.*", "", line) for line in block.splitlines())
     for block in blocks(page, "console"):
-        yield tuple(line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ "))
+        yield from (line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ "))
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for line in re.findall(r"`((?:shardfix|python|pytest|for|pip|git) [^`]+)`", prose):
-        yield (line,)
+    yield from re.findall(r"`((?:shardfix|python|pytest|for|pip|git) [^`]+)`", prose)
 
 
+OF_PACKAGE = ("pip install ./acme-codemods", "shardfix --select all-sum train.py")
+"""What docs/writing-a-codemod.md shows of the package that it builds."""
 PLACEHOLDERS = {
     "FILE:LINE": "train.py:30",
     "FILE": "err.txt",
@@ -122,15 +123,11 @@ def filled_in(line: str) -> str:
     return line
 
 
-def _shown() -> list[tuple[str, ...]]:
-    """What the pages show, each once."""
-    found = dict.fromkeys(tuple(map(filled_in, script)) for page in TEXTS for script in scripts(page))
-    in_blocks = {line for script in found if len(script) > 1 for line in script}
-    return [script for script in found if len(script) > 1 or script[0] not in in_blocks]
-
-
-OF_USERS = [script for script in _shown() if not script[0].startswith((*IN_THE_REPOSITORY, "pip install"))]
-OF_CONTRIBUTORS = [script for script in _shown() if script[0].startswith(IN_THE_REPOSITORY)]
+COMMANDS = [
+    line
+    for line in dict.fromkeys(filled_in(line) for page in TEXTS for line in shown_in(page))
+    if line not in OF_PACKAGE
+]
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
@@ -164,7 +161,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str
     shutil.copytree(ROOT / "examples", project)
     for folder in ("src", "repo", "examples"):
         shutil.copytree(ROOT / "examples", project / folder)
-    subprocess.run("git init -q && git add .", shell=True, cwd=project, check=True)
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     assert bash("python train.py 2> err.txt", project, environment).returncode == 1
     return project
 
@@ -182,26 +179,24 @@ def interact(line: str, folder: Path, environment: dict[str, str]) -> str:
     return str(child.before)
 
 
-@pytest.mark.parametrize("script", OF_USERS, ids="; ".join)
+@pytest.mark.parametrize("line", [line for line in COMMANDS if not line.startswith(IN_THE_REPOSITORY)])
 def test_what_a_page_tells_users_to_run_runs(
-    script: tuple[str, ...], project: Path, environment: dict[str, str], tmp_path: Path
+    line: str, project: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     work = tmp_path / "work"
     shutil.copytree(project, work)
     (work / "err.txt").write_text((project / "err.txt").read_text().replace(str(project), str(work)))
-    for line in script:
-        subprocess.run(["git", "checkout-index", "-fa"], cwd=work, check=True)
-        if "--interactive" in line:
-            assert "1 accepted; " in interact(line, work, environment)
-            continue
-        done = bash(line, work, environment)
-        assert done.returncode in ((0,) if "git apply" in line else (0, 1)), f"{line}: {done.stderr}"
-        if "shardfix" in line and "--run" not in line:
-            assert "Traceback (most recent" not in done.stderr
-        if "--run" in line:
-            assert "It passes" in done.stderr
-        if "--traceback" in line:
-            assert done.stdout.startswith("--- a/train.py")
+    if "--interactive" in line:
+        assert "1 accepted; " in interact(line, work, environment)
+        return
+    done = bash(line, work, environment)
+    assert done.returncode in ((0,) if "git apply" in line else (0, 1)), done.stderr
+    if "shardfix" in line and "--run" not in line:
+        assert "Traceback (most recent" not in done.stderr
+    if "--run" in line:
+        assert "It passes" in done.stderr
+    if "--traceback" in line:
+        assert done.stdout.startswith("--- a/train.py")
 
 
 @pytest.mark.parametrize(
@@ -218,18 +213,15 @@ def test_what_a_command_is_shown_to_print_it_prints(line: str, output: str, envi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", OF_CONTRIBUTORS, ids="; ".join)
-def test_what_a_page_tells_contributors_to_run_runs(
-    script: tuple[str, ...], environment: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith(IN_THE_REPOSITORY)])
+def test_what_a_page_tells_contributors_to_run_runs(line: str, environment: dict[str, str], tmp_path: Path) -> None:
     """In a copy of what git knows of, and with a few tests where all would run."""
     copy_repository(tmp_path)
-    few = ["tests/test_packaging.py"] if "venv" in script[0] else ["tests/test_fixtures.py", "-k", "pvary"]
-    for line in script:
-        if line.startswith("pip"):
-            line = f"python -m venv .venv && .venv/bin/{line} --quiet"
-        done = bash(line, tmp_path, {**environment, "PYTEST_ADDOPTS": " ".join(few)})
-        assert done.returncode in ((0, 1) if "shardfix" in line else (0,)), f"{line}: {done.stdout}{done.stderr}"
+    few = ["tests/test_packaging.py"] if "venv" in line else ["tests/test_fixtures.py", "-k", "pvary"]
+    if line.startswith("pip"):
+        line = f"python -m venv .venv && .venv/bin/{line} --quiet"
+    done = bash(line, tmp_path, {**environment, "PYTEST_ADDOPTS": " ".join(few)})
+    assert done.returncode in ((0, 1) if "shardfix" in line else (0,)), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("program", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
@@ -302,7 +294,8 @@ def test_the_codemod_package_of_the_page_does_what_the_page_says(tmp_path: Path,
     (tmp_path / ".git").mkdir()
     installed = str(tmp_path / "installed")
     environment = {**environment, "PYTHONPATH": installed}
-    ((install, show),) = (script for script in scripts(page) if script[0].startswith("pip"))
+    install, show = OF_PACKAGE
+    assert [line for line in shown_in(page) if line in OF_PACKAGE] == [install, show]
     done = bash(f"{install} --quiet --no-deps --target {installed}", tmp_path, environment)
     assert done.returncode == 0, done.stderr
     done = bash(show, tmp_path, environment)

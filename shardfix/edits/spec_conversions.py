@@ -75,8 +75,8 @@ def _convert_leaf(
     tree = argument.parameter.takes.tree
     if reading.kind is Kind.MAPPING:
         if tree and isinstance(node, ast.Dict):
-            for value in node.values:
-                yield from convert(module, value, ARRAY, argument)
+            if _holds_text(module, node, reading):
+                yield from _convert_elements(module, node.values, None, argument)
         elif not tree and isinstance(node, ast.Dict):
             yield Problem(node, "write the spec as P(...), one entry for each dimension of the array", reading)
         return

@@ -285,6 +285,11 @@ class ContextView:
         names = self.module.resolve(function)
         if names:
             return not all(name.partition(".")[0] in _HARMLESS or name.startswith("jax.") for name in names)
+        definition = self.module.definition(function)
+        if definition is not None:
+            where, node = definition
+            entered = "with " in where.text(node) or "enter_context" in where.text(node)
+            return entered or "mesh" in where.text(node).lower()
         text = self.module.text(expression).lower()
         return "mesh" in text or "context" in text or "shard" in text or "scope" in text
 

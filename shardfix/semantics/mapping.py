@@ -12,6 +12,7 @@ from shardfix.semantics.values import Function, Mapped, MapSite, Partial, Transf
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
+    from shardfix.semantics.scopes import Scope
 
 __all__ = ["calls_in_view", "is_named_at_map", "other_users"]
 
@@ -109,11 +110,20 @@ def calls_in_view(site: MapSite) -> bool:
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
         name = parent.targets[0].id
         scope = module.scope_of(parent)
-        reads = [node for node in module.nodes(ast.Name) if node.id == name and isinstance(node.ctx, ast.Load)]
+        reads = [
+            node
+            for node in module.nodes(ast.Name)
+            if node.id == name and isinstance(node.ctx, ast.Load) and _is_bound_in(module, node, scope)
+        ]
         if scope.parent is None and not _is_private(module, name, reads):
             return False
         return bool(reads) and all(_is_called(module, node) for node in reads)
     return False
+
+
+def _is_bound_in(module: Module, node: ast.Name, scope: Scope) -> bool:
+    known = module.scope_of(node).lookup(node.id)
+    return known is not None and known[0] is scope
 
 
 def _is_called(module: Module, node: ast.expr) -> bool:
@@ -123,8 +133,13 @@ def _is_called(module: Module, node: ast.expr) -> bool:
 
 def _is_private(module: Module, name: str, reads: list[ast.Name]) -> bool:
     """Whether a global name is of no use to others: that of a script, or one that the module itself calls when it is loaded."""
-    own = _is_script(module) or any(module.scope_of(node) is module.module_scope for node in reads)
+    own = _is_script(module) or any(_runs_when_loaded(module, node) for node in reads)
     return own and not any(module.project.importers_of(module.path, name))
+
+
+def _runs_when_loaded(module: Module, node: ast.AST) -> bool:
+    functions = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    return not any(isinstance(ancestor, functions) for ancestor in module.ancestors(node))
 
 
 def _is_script(module: Module) -> bool:

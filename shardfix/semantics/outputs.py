@@ -248,9 +248,15 @@ def function_references(function: Function) -> list[ast.expr]:
     for reference in module.nodes(ast.Name):
         if reference.id == name and isinstance(reference.ctx, ast.Load):
             known = module.scope_of(reference).lookup(name)
-            if known is not None and known[0] is home:
+            if known is not None and known[0] is home and _may_mean(module, reference, node):
                 found.append(reference)
     return found
+
+
+def _may_mean(module: Module, reference: ast.Name, function: ast.AST) -> bool:
+    """Whether a name still means the function there: not where ``f = jax.shard_map(f, ...)`` has bound it anew."""
+    bindings = module.reaching(reference)
+    return bindings is None or isinstance(function, ast.Lambda) or any(item.node is function for item in bindings)
 
 
 def path_text(path: Path) -> str:

@@ -127,6 +127,11 @@ def _read(module: Module, expression: ast.expr, depth: int) -> Reading:
             return joined([read(module, body, depth + 1), read(module, orelse, depth + 1)])
         case ast.NamedExpr(value=value):
             return read(module, value, depth + 1)
+        case ast.BoolOp(op=ast.Or(), values=[*firsts, last]):
+            readings = [replace(read(module, first, depth + 1), optional=False) for first in firsts]
+            return joined(
+                [*(first for first in readings if first.kind is not Kind.NONE), read(module, last, depth + 1)]
+            )
         case ast.BinOp():
             return _read_operation(module, expression, depth)
         case ast.Call():

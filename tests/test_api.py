@@ -77,6 +77,7 @@ def threads() -> Executor:
 def dask() -> Iterator[tuple[str, Executor]]:
     """A scheduler and two worker processes on loopback."""
     import distributed
+
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"

@@ -171,7 +171,9 @@ def test_broken_toml_is_told_if_it_speaks_of_shardfix(here: Path, shardfix_comma
 
 
 def test_show_settings_is_toml_that_says_where_each_comes_from(here: Path, shardfix_command: Command) -> None:
-    configure("select = ['pvary', 'renames']\nper-file-ignores = { 'b.py' = ['renames'] }\ntarget-jax = '0.9'\nexclude = ['*_pb2.py']")
+    configure(
+        "select = ['pvary', 'renames']\nper-file-ignores = { 'b.py' = ['renames'] }\ntarget-jax = '0.9'\nexclude = ['*_pb2.py']"
+    )
     write("a.py", "")
     write("b.py", "")
     done = shardfix_command("--show-settings", "--unsafe", "a.py", "b.py")

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import Run
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from jax_process import Program
 from test_fixtures import CASES, Case, set_up
 from test_fixtures import change as change_program
 from test_fixtures import jax_process as jax_process
@@ -29,6 +29,9 @@ from shardfix.notebooks import Notebook
 from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.runner import Task, Worker
 from shardfix.settings import Settings
+
+if TYPE_CHECKING:
+    from jax_process import Program
 
 Command = Callable[..., Run]
 change = change_program

@@ -64,10 +64,16 @@ METHODS = frozenset("dot reshape ravel flatten get set add multiply mul min max 
 
 class AmbiguousOperations(Codemod):
     triggers: ClassVar[tuple[bytes, ...]] = ()
-    evidence: ClassVar[frozenset[str]] = frozenset({"ambiguous-operation"})
+    evidence: ClassVar[frozenset[str]] = frozenset({"ambiguous-operation", "mesh-mismatch"})
 
     def findings(self, module: Module) -> Iterator[Finding]:
-        for evidence, frame in reported(module, *self.evidence):
+        for _, frame in reported(module, "mesh-mismatch"):
+            for operation in _at(module, frame, ast.BinOp)[:1]:
+                fixes = _moved(
+                    module, operation, "jax.device_put", "{}.sharding", "put the {} operand where the {} one is"
+                )
+                yield self.finding(operation, "the operands lie on different meshes", choices=fixes)
+        for evidence, frame in reported(module, "ambiguous-operation"):
             for node, choices in _choices(module, evidence, frame, self.settings.target_jax):
                 yield self.finding(node, "JAX cannot tell how the result is to be sharded", choices=choices)
                 break
@@ -100,14 +106,24 @@ def _choices(
                     _results(module, product, kept, partial(_replace, product, code)),
                 )
     for operation in _at(module, frame, ast.BinOp):
-        sides = ((operation.right, operation.left, "right", "left"), (operation.left, operation.right, "left", "right"))
-        fixes = []
-        for moved, other, which, like in sides:
-            before = f"{named('jax.sharding.reshard')}("
-            after = f", {named('jax.typeof')}({module.text(other)}).sharding)"
-            title = f"reshard the {which} operand as the {like} one is"
-            fixes.append(Fix((Wrap(Range.of(moved), before, after),), Safety.UNSAFE, title))
-        yield operation, fixes
+        like = f"{named('jax.typeof')}({{}}).sharding"
+        yield (
+            operation,
+            _moved(module, operation, "jax.sharding.reshard", like, "reshard the {} operand as the {} one is"),
+        )
+
+
+def _moved(module: Module, operation: ast.BinOp, function: str, sharding: str, title: str) -> list[Fix]:
+    """One operand brought to where the other is."""
+    sides = ((operation.right, operation.left, "right", "left"), (operation.left, operation.right, "left", "right"))
+    return [
+        Fix(
+            (Wrap(Range.of(moved), f"{named(function)}(", f", {sharding.format(module.text(other))})"),),
+            Safety.UNSAFE,
+            title.format(which, like),
+        )
+        for moved, other, which, like in sides
+    ]
 
 
 def _replace(node: ast.expr, code: str, spec: str) -> Edit:

@@ -152,7 +152,8 @@ class MeshesAtOdds(Codemod):
     # Two meshes
 
     def _mismatch(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
-        both_abstract = all("AbstractMesh" in evidence.known.get(name, "") for name in ("context", "given"))
+        meshes = [evidence.known.get(name, "") for name in ("context", "given")]
+        both_abstract = all("AbstractMesh" in mesh and "Manual" not in mesh for mesh in meshes)
         for call in module.calls_to(*MAPS):
             mesh = call.argument("mesh")
             if mesh is not None and mesh.direct and mesh.name == "mesh":

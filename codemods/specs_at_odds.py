@@ -158,7 +158,7 @@ class SpecsAtOdds(Codemod):
     # Structure
 
     def _structure(self, module: Module, evidence: Evidence) -> Iterator[Finding]:
-        for call in module.calls_to(*MAPS):
+        for call in module.calls_to(*(("jax.jit",) if evidence.api in ("jit", "pjit") else MAPS)):
             specs = _argument(call, evidence.argument or "")
             node = locate(module, specs, _path(evidence.spec_path)) if specs is not None else None
             if node is None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from shardfix import cache, runner
+from shardfix.cache import Cache
 from shardfix.files import discover
-from shardfix.outcomes import FileOutcome
+from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.runner import Examined, Task, Worker, run
+from shardfix.semantics.project import Dependencies, digest_of
 from shardfix.settings import Settings
 
 MAIN = """\
@@ -171,3 +173,55 @@ def test_a_pool_says_the_same(project: Path, analysed: list[str], monkeypatch: p
     analysed.clear()
     assert look(project) == in_pool
     assert analysed == []
+
+
+@pytest.mark.parametrize(
+    "dependence", ["a file that was asked for", "all files of the run", "what that file asked for"]
+)
+def test_each_dependence_counts_by_itself(tmp_path: Path, dependence: str) -> None:
+    main, other = str(tmp_path / "main.py"), tmp_path / "other.py"
+    other.write_bytes(b"before")
+    asked = {str(tmp_path / "between.py"): frozenset({str(other)})} if dependence == "what that file asked for" else {}
+    consulted = {"a file that was asked for": {str(other)}, "what that file asked for": asked.keys()}
+    digests = {str(other): digest_of(str(other)), str(tmp_path / "between.py"): ""}
+    dependencies = Dependencies(
+        frozenset(consulted.get(dependence, ())), dependence == "all files of the run", asked, digests
+    )
+
+    def known() -> FileOutcome | None:
+        return Cache({main: b"x"}, [main, str(other)], tmp_path / "cache").outcome(main, b"x", Settings())
+
+    first = Cache({main: b"x"}, [main, str(other)], tmp_path / "cache")
+    first.remember(FileOutcome(main, Outcome.CLEAN), b"x", Settings(), dependencies)
+    first.save()
+    assert known() is not None
+    other.write_bytes(b"after")
+    assert known() is None
+    other.write_bytes(b"before")
+    assert known() is not None
+
+
+def test_a_cache_that_was_tampered_with_is_no_cache(project: Path, analysed: list[str], tmp_path: Path) -> None:
+    first = look(project)
+    message = next(one.findings[0].message for one in first.values() if one.findings).encode()
+    (kept,) = (tmp_path / "cache" / "shardfix").iterdir()
+    data = kept.read_bytes()
+    assert message in data
+    kept.write_bytes(data.replace(message, message.swapcase()))
+    assert look(project) == first
+
+
+def test_a_cache_that_cannot_be_replaced_stays_whole(
+    project: Path, analysed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(project)
+    (kept,) = (tmp_path / "cache" / "shardfix").iterdir()
+    before = kept.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "replace", fail)
+    (project / "other.py").write_text("x = 2\n")
+    look(project)
+    assert (kept.read_bytes(), list(kept.parent.iterdir())) == (before, [kept])

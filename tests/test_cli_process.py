@@ -134,9 +134,10 @@ def test_a_write_that_is_cut_short_leaves_each_file_old_or_new(tmp_path: Path, n
 
 
 @pytest.mark.timeout(240)
-def test_ctrl_c_ends_the_workers_of_a_pool(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hanging", [20, 1], ids=["all at work", "all but one idle"])
+def test_ctrl_c_ends_the_workers_of_a_pool(tmp_path: Path, hanging: int) -> None:
     for index in range(20):
-        (tmp_path / f"{index}.py").write_text("hang\n" + "#" * 50_000)
+        (tmp_path / f"{index:02}.py").write_text(("hang\n" if index < hanging else "old\n") + "#" * 50_000)
     with subprocess.Popen(
         [sys.executable, "-c", WRITE_WITH_SAMPLE_CODEMOD],
         cwd=tmp_path,

@@ -422,7 +422,7 @@ def test_a_notebook_is_a_reader_of_the_modules_beside_it(tmp_path: Path) -> None
         (b"[" * 100_000, "not a notebook: JSON that is nested too deeply", None),
         (notebook("x = 1", "y = (\nz = 2"), "cannot be parsed: '(' was never closed (cell 2, line 1)", 18),
         (
-            notebook("if x:", "    y = 2"),
+            notebook("if old:", "    y = 2"),
             "cannot be parsed: expected an indented block after 'if' statement on line 1",
             9,
         ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
-from shardfix import runner
+from shardfix import fixer, runner
 from shardfix.files import Found, discover
 from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.runner import run
@@ -137,3 +138,33 @@ def test_the_target_is_what_the_project_declares(tmp_path: Path) -> None:
     assert (two.target_jax, two.after) == ("0.11", b"grown")
     (one, two) = run(discover([str(tmp_path)]), lambda _: Settings(target_jax="0.11"))
     assert (one.after, two.after) == (b"grown", b"grown")
+
+
+def test_a_fault_of_shardfix_costs_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("this is a test")
+
+    monkeypatch.setattr(fixer, "fix", fail)
+    done = outcomes(folder)
+    reason = str(done["b_old.py"].failures[0])
+    assert reason.startswith("cannot be analysed, for a fault of shardfix: LookupError: this is a test")
+    assert done["a_clean.py"].outcome is Outcome.CLEAN
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_worker_that_dies_before_the_last_batch_is_handed_over_costs_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ProcessPoolExecutor.submit
+
+    def slow(self: ProcessPoolExecutor, *arguments: object) -> object:
+        future = submit(self, *arguments)  # type: ignore[arg-type]
+        wait([future])
+        return future
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", slow)
+    for name in ("a", "b_die", "c", "d"):
+        (tmp_path / f"{name}.py").write_text("old\ndie\n" if "die" in name else "old\n")
+    done = outcomes(tmp_path, workers=2)
+    assert [name for name, one in done.items() if one.failures] == ["b_die.py"]
+    assert str(done["b_die.py"].failures[0]) == "its analysis died (exit code 9)"

@@ -279,6 +279,8 @@ def _faults(module: Module, runs: Iterable[MapRun]) -> list[_Fault]:
     fine: set[tuple[ast.AST | None, ast.AST | None, Path]] = set()
     always: set[_Key] = set()
     unsure: set[_Key] = set()
+    reached: dict[ast.AST, set[ast.AST | None]] = {}
+    """For each map, the returned expressions that its calls in view come to."""
     for run in runs:
         for output in outputs(run):
             function = output.function
@@ -286,6 +288,8 @@ def _faults(module: Module, runs: Iterable[MapRun]) -> list[_Fault]:
                 continue
             node = function.node if function is not None else None
             key = (output.site.call, node, output.returned, output.path)
+            if run.arguments is not None:
+                reached.setdefault(output.site.call, set()).add(output.returned)
             reported = _as_reported(module, output)
             if reported is not None and not isinstance(output.value, Array):
                 unsure.add(key)
@@ -301,8 +305,13 @@ def _faults(module: Module, runs: Iterable[MapRun]) -> list[_Fault]:
     return [
         _Fault(tuple(found), key in always, key in unsure)
         for key, found in shown.items()
-        if key in always or key[1:] not in fine
+        if (key in always or key[1:] not in fine) and _is_come_to(found[0], reached.get(key[0]))
     ]
+
+
+def _is_come_to(output: Output, reached: set[ast.AST | None] | None) -> bool:
+    """Whether a call may come to the return that gives an output; ``reached`` are those that the calls in view come to."""
+    return reached is None or output.returned in reached or not calls_in_view(output.site)
 
 
 def _is_part(key: _Key, whole: _Key) -> bool:

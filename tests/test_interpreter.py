@@ -809,6 +809,25 @@ box = Loud(a)
 box.reset(b)
 return box.value
 
+# known subject
+match "sum":
+    case "mean" | "max":
+        out = a
+    case "sum" if SCALE:
+        out = b.sum()
+    case other:
+        out = b
+return out
+
+# known subject that comes first
+def f(x, mode="keep"):
+    match mode:
+        case "keep":
+            return x
+        case _:
+            return x.sum()
+return f(a), f(a, "sum"), f(a, mode=str(SCALE))
+
 # conditional import
 try:
     from absent import f

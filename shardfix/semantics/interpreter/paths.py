@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shardfix.semantics.interpreter.aliases import HOLDERS, holds_any, of_its_kind, shared_containers
 from shardfix.semantics.interpreter.assignments import bind, forget_assigned
 from shardfix.semantics.interpreter.trace import Environment, ReturnFact
-from shardfix.semantics.values import UNKNOWN, Value, join
+from shardfix.semantics.values import UNKNOWN, Constant, Text, Value, join
 
 if TYPE_CHECKING:
     from shardfix.semantics.interpreter.core import Interpreter
@@ -141,11 +141,18 @@ def try_statement(
 
 
 def match_statement(
-    interpreter: Interpreter, cases: list[ast.match_case], environment: Environment, returns: list[ReturnFact]
+    interpreter: Interpreter,
+    subject: Value,
+    cases: list[ast.match_case],
+    environment: Environment,
+    returns: list[ReturnFact],
 ) -> bool:
     before = dict(environment.variables)
     ends: list[dict[str, Value]] = [before]
     for case in cases:
+        matches = _matches(interpreter, case.pattern, subject, environment)
+        if matches is False:
+            continue
         environment.variables = dict(before)
         for inner in ast.walk(case.pattern):
             name = getattr(inner, "name", None) or getattr(inner, "rest", None)
@@ -155,18 +162,31 @@ def match_statement(
             falls_through = interpreter.run_block(case.body, environment, returns)
         if falls_through:
             ends.append(environment.variables)
-    whole = (
-        bool(cases)
-        and isinstance(cases[-1].pattern, ast.MatchAs)
-        and cases[-1].pattern.pattern is None
-        and cases[-1].guard is None
-    )
-    if whole:
-        ends.pop(0)
+        if matches and case.guard is None:
+            ends.pop(0)
+            break
     environment.variables = ends[0] if ends else before
     for end in ends[1:]:
         environment.variables = joined_variables(environment.variables, end)
     return bool(ends)
+
+
+def _matches(interpreter: Interpreter, pattern: ast.pattern, subject: Value, environment: Environment) -> bool | None:
+    """Whether a pattern matches; None where that is not known."""
+    match pattern:
+        case ast.MatchAs(pattern=None):
+            return True
+        case ast.MatchAs(pattern=ast.pattern() as inner):
+            return _matches(interpreter, inner, subject, environment)
+        case ast.MatchOr(patterns=patterns):
+            found = [_matches(interpreter, inner, subject, environment) for inner in patterns]
+            return True if True in found else None if None in found else False
+        case ast.MatchValue(value=value):
+            wanted = interpreter.evaluate(value, environment)
+            if isinstance(wanted, Text | Constant) and isinstance(subject, Text | Constant):
+                if wanted != Text() and subject != Text():
+                    return bool(wanted.value == subject.value)
+    return None
 
 
 def may_swallow(item: ast.withitem) -> bool:

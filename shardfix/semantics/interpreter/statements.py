@@ -122,8 +122,8 @@ def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environmen
         case ast.Try() | ast.TryStar():
             return try_statement(interpreter, node, environment, returns)
         case ast.Match(subject=subject, cases=cases):
-            interpreter.evaluate(subject, environment)
-            return match_statement(interpreter, cases, environment, returns)
+            matched = interpreter.evaluate(subject, environment)
+            return match_statement(interpreter, matched, cases, environment, returns)
         case ast.Delete(targets=targets):
             for target in targets:
                 forget(interpreter, target, environment)

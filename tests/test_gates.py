@@ -78,6 +78,8 @@ def test_gates(program: str) -> None:
         "import jax\nx = (HERE, hasattr(jax, 'x') and 1)",
         "import contextlib\nwith contextlib.suppress(ValueError):\n    from jax import x\n    HERE",
         "import jax, pytest\n@pytest.mark.skipif(jax.device_count() < 8, reason='')\ndef f():\n    HERE",
+        "import jax, pytest\n@pytest.mark.skipif(jax.__version__ < '0.5', reason='too old')\ndef f():\n    HERE",
+        "import jax, unittest\n@unittest.skipUnless(jax.__version_info__ >= (0, 5), '')\ndef f():\n    HERE",
     ],
 )
 def test_other_questions(program: str) -> None:

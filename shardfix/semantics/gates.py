@@ -92,9 +92,12 @@ def _asks_for_version(module: Module, test: ast.expr, comparisons: tuple[type[as
 
 
 def _skips_by_probe(module: Module, decorator: ast.expr) -> bool:
-    """``@pytest.mark.skipif(<probe>)``, ``@unittest.skipUnless(<probe>, ...)``."""
+    """``@pytest.mark.skipif(<probe>)``, ``@unittest.skipUnless(<probe>, ...)``; what only an older JAX skips is no such code."""
     match decorator:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[test, *_]) if name.lower() in SKIPS:
+            if _asks_for_version(module, test, (ast.Gt, ast.GtE, ast.Lt, ast.LtE)):
+                newer = (ast.Gt, ast.GtE) if name.lower() == "skipif" else (ast.Lt, ast.LtE)
+                return _asks_for_version(module, test, newer)
             return _is_probe(module, test)
     return False
 

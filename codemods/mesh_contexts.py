@@ -211,6 +211,9 @@ class MeshContexts(Codemod):
             match call:
                 case ast.Call(func=ast.Attribute(attr="enter_context"), args=[mesh]):
                     if entered_mesh(module, mesh)[0] is not None and not module.is_compatibility_code(call):
+                        if not isinstance(module.parent(call), ast.Expr):
+                            yield self.finding(mesh, BLOCK, reason=str(Trap.BINDS_NAME))
+                            continue
                         edits = (Wrap(Range.of(mesh), f"{named(NEW)}(", ")"),)
                         fix = Fix(edits, Safety.UNSAFE, "enter the mesh with jax.set_mesh", NEEDS)
                         yield self.finding(mesh, BLOCK, fix=fix, reason=str(Trap.OUT_OF_VIEW))

@@ -118,7 +118,7 @@ class Trap(enum.StrEnum):
         "a jitted function in the block takes arrays that may be committed to other devices, which jax.set_mesh rejects"
     )
     RESULT_PLACED = "a jitted function in the block gets its results placed over the whole mesh under jax.set_mesh"
-    BINDS_NAME = "`as` binds the mesh, which jax.set_mesh does not give"
+    BINDS_NAME = "a name is bound to the mesh that is entered, which jax.set_mesh does not give"
     PJIT = "pjit resolves its specs through this block"
 
 

@@ -174,6 +174,50 @@ def trace(program: Program, check: bool | None = None) -> Records:
     return records
 
 
+MOST_STEPS = 3
+"""Steps of a while loop where devices run in lockstep."""
+
+
+@contextmanager
+def in_lockstep() -> Iterator[None]:
+    """Inside, loops end, and all devices take the same path with its collectives: what a branch gives is selected afterwards.
+
+    Otherwise a loop whose condition never fails would run for ever, and devices would wait for others in a collective
+    that those do not come to.
+    """
+    lax = jax.lax
+    originals = lax.while_loop, lax.cond, lax.switch
+
+    def selected(which: Any, then: Any, otherwise: Any) -> Any:
+        def leaf(a: Any, b: Any) -> Any:
+            a, b = jax.numpy.asarray(a), jax.numpy.asarray(b)
+            return lax.select(jax.numpy.broadcast_to(which, a.shape), a, b)
+
+        return jax.tree.map(leaf, then, otherwise)
+
+    def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
+        return lax.fori_loop(
+            0, MOST_STEPS, lambda _, carry: selected(cond_fun(carry), body_fun(carry), carry), init_val
+        )
+
+    def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, **named: Any) -> Any:
+        given = (*operands, *named.values())
+        return selected(jax.numpy.asarray(pred, bool), true_fun(*given), false_fun(*given))
+
+    def switch(index: Any, branches: Any, *operands: Any) -> Any:
+        results = [branch(*operands) for branch in branches]
+        found = results[-1]
+        for position in reversed(range(len(results) - 1)):
+            found = selected(jax.numpy.asarray(index) <= position, results[position], found)
+        return found
+
+    lax.while_loop, lax.cond, lax.switch = while_loop, cond, switch
+    try:
+        yield
+    finally:
+        lax.while_loop, lax.cond, lax.switch = originals
+
+
 def run(program: Program) -> dict[Place, list[list[frozenset[str]]]]:
     """Run a program without checks on eight devices: of each leaf that a map gives, the mesh axes along which devices differ."""
     found: dict[Place, list[list[frozenset[str]]]] = {}
@@ -203,7 +247,7 @@ def run(program: Program) -> dict[Place, list[list[frozenset[str]]]]:
 
     jax.shard_map = mapping
     try:
-        with loaded(program) as main:
+        with loaded(program) as main, in_lockstep():
             main.main()
     except Exception:
         pass  # JAX does not take what comes after

@@ -173,4 +173,7 @@ def _edit(literals: list[_Literal], start: int, end: int, text: str, ascii_only:
             continue
         edited = literal.edited(low, high, new, ascii_only=ascii_only)
         ends = [low + match.end() for match in LINE_END.finditer(new)] if as_lines else []
-        literals[index : index + 1] = edited.split(place for place in ends if place < len(edited.value))
+        places = [
+            place for place in (low, *ends) if 0 < place < len(edited.value) and edited.value[place - 1] in "\r\n"
+        ]
+        literals[index : index + 1] = edited.split(places if ends else ())

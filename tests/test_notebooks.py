@@ -264,15 +264,16 @@ def test_lines_that_come_and_go(form: str) -> None:
         assert done.after == json.dumps(wanted, **written).encode() + (b"\n" if form == "list" else b"")  # type: ignore[arg-type]
 
 
-def test_the_import_goes_into_the_cell_that_imports() -> None:
-    cells = ["# Title\n!pip install jax", "import jax\nimport numpy as np", "spec = 'data'", DEVICE_PUT]
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_import_goes_into_the_cell_that_imports(end: str) -> None:
+    cells = ["# Title\n!pip install jax", f"import jax\nimport numpy as np{end}", "spec = 'data'", DEVICE_PUT]
     done = analysed(notebook(*cells))
     assert done.after
     first, imports, *others = code_of(done.after)
     assert (first, others[0]) == (cells[0], cells[2])
-    assert imports.startswith(cells[1] + "\nfrom jax.sharding import ")
-    assert not imports.endswith("\n")
-    assert len(json.loads(done.after)["cells"][1]["source"]) == 3
+    assert imports.startswith("import jax\nimport numpy as np\nfrom jax.sharding import ")
+    assert imports.endswith("\n") is bool(end)
+    assert json.loads(done.after)["cells"][1]["source"] == imports.splitlines(keepends=True)
 
 
 DEVICE_PUT = """\

@@ -528,6 +528,24 @@ def test_the_only_statement_of_a_block_becomes_pass():
     assert edited(source, (DropImport, "from a import b", "b")) == "def f():\n    pass\n"
 
 
+@pytest.mark.parametrize("separator", [", ", "\nimport "])
+def test_the_first_of_several_modules_that_go_still_binds_the_package(separator: str) -> None:
+    source = f"import a.b{separator}a.c\na.b.X\na.c.X\n"
+    first = "import a.b" if "\n" in separator else "import a.b, a.c"
+    second = "import a.c" if "\n" in separator else first
+    result = edited(
+        source, (DropImport, first, "a"), (DropImport, second, "a"), (Replace, "a.b.X", "a.X"), (Replace, "a.c.X", "a.Y")
+    )
+    assert result == "import a\na.X\na.Y\n"
+    result = edited(f"{source}import a\n", (DropImport, first, "a"), (Replace, "a.b.X", "1"))
+    assert "a.c" in result
+
+
+def test_a_module_is_not_needed_where_its_package_is_imported_before_it_is_read() -> None:
+    source = "import a.b\nimport a\na.b.X\n"
+    assert edited(source, (DropImport, "import a.b", "a"), (Replace, "a.b.X", "a.X")) == "import a\na.X\n"
+
+
 def test_a_name_that_the_new_code_reads_is_not_dropped():
     source = "from jax.sharding import PartitionSpec as P\nx = P\n"
     result = edited(source, (DropImport, source.splitlines()[0], "P"), (Replace, "P", f"f({SPEC})"))

@@ -268,17 +268,17 @@ class _Changes:
             return itself if self._is_needed(bound, scope) else None
         if self._is_read(chain, scope):
             return itself
-        others = [
-            binding
-            for binding in scope.bindings.get(bound, ())
-            if binding.node is not alias and not binding.conditional
-        ]
-        first = others[0].position if others else None
-        if not self._is_needed(bound, scope) or (first is not None and first < (statement.lineno, 0)):
+        if not self._is_needed(bound, scope):
             return None
+        own = (alias.lineno, alias.col_offset)
         reads = [(name.lineno, name.col_offset) for name in module.references(bound)]
-        if first is not None and first < min(reads, default=first):
-            return None
+        for binding in scope.bindings.get(bound, ()):
+            if binding.node is alias or binding.conditional or not isinstance(binding.node, ast.alias):
+                continue
+            position = (binding.node.lineno, binding.node.col_offset)
+            is_going = id(binding.node) in self._plan.drops  # the first of those that go binds the name all the same
+            if position < own or (not is_going and position < min(reads, default=position)):
+                return None
         return bound, None
 
     def _spelled_out(self, chain: str, statement: ImportStatement, alias: ast.alias) -> frozenset[str]:

@@ -52,7 +52,7 @@ def readings(text: str) -> Iterator[list[list[str]]]:
 
     Each is a list of streams, one for each worker that wrote to it; a stream is its lines, without colours and prefixes.
     """
-    lines = _plain_lines(text)
+    lines = _plain_lines(_about_errors(text))
     yield (plain := _streams(lines))
     # A terminal cuts lines with their prefixes; a collector puts one before each piece.
     if (joined := _joined(lines)) is not lines:
@@ -60,6 +60,33 @@ def readings(text: str) -> Iterator[list[list[str]]]:
     pieces = [_joined(stream) for stream in plain]
     if any(piece is not stream for piece, stream in zip(pieces, plain, strict=True)):
         yield pieces
+
+
+LARGE = 1_000_000
+"""Characters from which on a log is not read as a whole."""
+MOST = 16_000_000
+AROUND = 300
+"""Lines around a trace of an error that are read with it."""
+_STACK = re.compile(r"Traceback \(most|File \\?[\"“]|(?:Cell|Input) In ?\[|^E  ", re.MULTILINE)
+_NAME = re.compile(r"\b\w*(?:Error|Exception|Warning)\b")
+
+
+def _about_errors(text: str) -> str:
+    """The text; of a large one the lines around stacks, or if there are none around names of errors, the last where these are many."""
+    if len(text) < LARGE:
+        return text
+    kept: list[str] = []
+    done = 0
+    for match in (_STACK if _STACK.search(text) else _NAME).finditer(text):
+        if match.start() < done:
+            continue
+        start = end = match.start()
+        for _ in range(AROUND):
+            start = text.rfind("\n", 0, start) if start > 0 else start
+            end = text.find("\n", end + 1) if end >= 0 else end
+        start, done = max(start, done), end if end >= 0 else len(text)
+        kept.append(text[start:done])
+    return "".join(kept)[-MOST:]
 
 
 def _streams(lines: list[str]) -> list[list[str]]:

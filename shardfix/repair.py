@@ -198,9 +198,15 @@ def _diagnose(
     )
 
 
+_LINE_NUMBER = re.compile(r"\bline \d+")
+
+
 def _is_mended(before: Diagnosis, now: Diagnosis) -> bool:
     """Whether what was found before the repairs of other errors is all gone."""
-    then, left = ({(path, one.codemod, one.message) for path, one in each.findings} for each in (before, now))
+    then, left = (
+        {(path, one.codemod, _LINE_NUMBER.sub("", one.message)) for path, one in each.findings}
+        for each in (before, now)
+    )
     return before.certain is not None and not then & left
 
 

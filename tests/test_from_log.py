@@ -253,6 +253,41 @@ def test_choices_are_shown_and_not_made(project: Path, undecided: str, traceback
     assert (project / "pkg" / "steps.py").read_text() == undecided
 
 
+def test_a_repair_that_moves_lines_does_not_hide_the_next_error(project: Path, traceback: Callable[..., Any]) -> None:
+    """The first adds an import above; the second fault is still there, a line further down."""
+    program = """\
+import jax
+import jax.numpy as jnp
+
+mesh = jax.make_mesh((4,), ("x",))
+
+
+def one(v):
+    return jnp.reshape(v, (4, 4), out_sharding="x")
+
+
+def two(v):
+    return jax.shard_map(lambda a: a.sum(), mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))(v)
+"""
+    (project / "lib.py").write_text(program)
+    first = (
+        'Traceback (most recent call last):\n  File "lib.py", line 8, in one\n'
+        '    return jnp.reshape(v, (4, 4), out_sharding="x")\n'
+        "TypeError: `out_sharding` argument of reshape only supports instances of `NamedSharding` or `PartitionSpec`. "
+        "Got x of type: <class 'str'>\n"
+    )
+    second = (
+        'Traceback (most recent call last):\n  File "lib.py", line 12, in two\n'
+        "ValueError: shard_map applied to the function '<lambda>' was given an out_specs entry which is too long to be "
+        "compatible with the corresponding output value from the function:\n\nout_specs is P('x',) which has length 1, "
+        "but <lambda>(*args) has shape float32[], which has rank 0 (and 0 < 1)\n"
+    )
+    assert traceback(first + second, "--write").code == 0
+    mended = (project / "lib.py").read_text()
+    assert 'P("x")))' in mended
+    assert "a.sum()[None]" in mended or "keepdims=True" in mended
+
+
 def test_a_choice_is_made_when_told(project: Path, undecided: str, traceback: Callable[..., Any]) -> None:
     assert traceback(CHOICES, "--write", "--choose", "1").code == 0
     assert (project / "pkg" / "steps.py").read_text() == undecided.replace('P("x")', 'P("data")')

@@ -465,7 +465,30 @@ class ContextView:
                     return self._join([self._flow(use, depth + 1) for use in uses if use is not target])
                 finally:
                     self._active.discard(value)
+            case ast.Return():
+                return self._returned(value, depth)
         return UNKNOWN_CONTEXT
+
+    def _returned(self, value: ast.expr, depth: int) -> Context:
+        """Where a function is called that another one returns: ``make()(x)``, ``step = make()``."""
+        maker = next(enclosing_functions(self.module, value), None)
+        if not isinstance(maker, ast.FunctionDef) or maker.decorator_list:
+            return UNKNOWN_CONTEXT
+        if isinstance(self.module.parent(maker), ast.ClassDef):
+            uses: list[ast.expr] = list(attributes_named(self.module, maker.name))
+        else:
+            uses = name_uses(self.module, maker.name, maker)
+        self._active.add(value)
+        try:
+            calls = [(use, self.module.parent(use)) for use in uses]
+            return self._join(
+                [
+                    self._flow(call, depth + 1) if isinstance(call, ast.Call) and call.func is use else UNKNOWN_CONTEXT
+                    for use, call in calls
+                ]
+            )
+        finally:
+            self._active.discard(value)
 
     def _passed_to(self, call: ast.Call, depth: int) -> Context:
         module = self.module

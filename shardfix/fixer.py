@@ -158,7 +158,7 @@ class _Run:
         wanted: list[tuple[_Entry, Fix]] = []
         for finding, place in found:
             entry = self._enter(finding, place, number)
-            if finding.fix is not None and not entry.objection:
+            if finding.fix is not None and (entry.demoted or not entry.objection):
                 self._try_alone(module, entry, finding.fix)
                 entry.objection = self._objection(entry, finding.fix)
                 if not entry.objection:
@@ -231,14 +231,14 @@ class _Run:
     def _try_alone(self, module: Module, entry: _Entry, wanted: Fix) -> None:
         """Take note of what ``wanted`` changes, and whether it loses a comment."""
         if module is not self.original and "#" not in module.source:
+            entry.demoted = False
             return  # nothing to take note of; where findings are nested deeply, to try each in each pass takes very long
         from shardfix.edits import pen
 
         alone = pen.apply(module, [wanted])
         if module is self.original and has(self.settings.target_jax or NEWEST_JAX, wanted.needs_jax):
             entry.changes = alone.splices
-        if wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted, alone):
-            entry.demoted = True
+        entry.demoted = wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted, alone)
 
     def _objection(self, entry: _Entry, wanted: Fix) -> str:
         """Why the settings do not let ``wanted`` be carried out; empty where they do."""

@@ -26,12 +26,20 @@ def enter_with_set_mesh(module: Module, block: MeshBlock) -> tuple[Edit, ...]:
     name = block.item.optional_vars
     if not isinstance(name, ast.Name):
         return (Wrap(place, f"{SET_MESH}(", ")"),)
-    number, column = block.statement.lineno, block.statement.col_offset
-    indentation = module.source[module.offset(number, 0) : module.offset(number, column)]
-    lines = module.text(block.item.context_expr).splitlines()
-    made = "\n".join(line.removeprefix(indentation) for line in lines)  # what is inserted is indented anew
+    made = f"{name.id} = {_unindented(module, block, shift=len(f'{name.id} = ') - len('with '))}"
     return (
-        InsertStatement(Range.of(block.statement), f"{name.id} = {made}"),
+        InsertStatement(Range.of(block.statement), made),
         Replace(place, f"{SET_MESH}({name.id})"),
         RemoveAs(place),
     )
+
+
+def _unindented(module: Module, block: MeshBlock, *, shift: int) -> str:
+    """The expression that gives the mesh, for a statement that is indented anew; what is aligned moves with its first line."""
+    number, column = block.statement.lineno, block.statement.col_offset
+    indentation = module.source[module.offset(number, 0) : module.offset(number, column)]
+    first, *others = module.text(block.item.context_expr).splitlines()
+    others = [line.removeprefix(indentation) for line in others]
+    if first.rstrip().endswith(("(", "[", "{")) or not all(line.startswith(" " * max(-shift, 1)) for line in others):
+        return "\n".join([first, *others])
+    return "\n".join([first, *(" " * shift + line if shift > 0 else line[-shift:] for line in others)])

@@ -49,7 +49,8 @@ def _run_lines(run: MapRun, module: Module) -> Iterator[str]:
     if not found:
         yield "  outputs: nothing is known"
     for output in found:
-        yield f"  output{' ' + path_text(output.path) if output.path else ''}: {_output_text(output, module)}"
+        which = f"output {path_text(output.path)}" if output.path else "output"
+        yield f"  {'every leaf of ' if output.stands_for_tree else ''}{which}: {_output_text(output, module)}"
 
 
 def _output_text(output: Output, module: Module) -> str:

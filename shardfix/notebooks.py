@@ -139,6 +139,10 @@ class Notebook(Document):
         index = max(0, bisect.bisect_right(self._first_lines, line) - 1)
         return self.cells[index], self._first_lines[index]
 
+    def line_of_program(self, cell: Cell, line: int) -> int:
+        """The line of the program that a line of a cell, from 1, has become."""
+        return self._first_lines[self.cells.index(cell)] + line - 1
+
     def _place(self, finding: ReportedFinding) -> InCell:
         cell, first = self._cell_at(finding.line)
         before = first - 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from shardfix import files
 from shardfix.codemod import Codemod, Finding, Fix, Safety, all_codemods
+from shardfix.documents import Document, document, is_notebook, parsed
 from shardfix.edits import pen
 from shardfix.fixer import describe
 from shardfix.patch import unified_diff
@@ -25,7 +26,7 @@ from shardfix.semantics.module import Module
 from shardfix.semantics.project import Project
 from shardfix.target import NEWEST_JAX, declared_jax, has
 from shardfix.tracebacks import Evidence, Frame, Recognised, recognise, summary
-from shardfix.tracebacks.sources import find_source, shows
+from shardfix.tracebacks.sources import find_cell, find_source, shows
 
 if TYPE_CHECKING:
     from shardfix.settings import Settings
@@ -77,6 +78,8 @@ class Place:
     fits: bool = True
     """Whether the one candidate holds in that line what the traceback shows. If not, it has changed since or is
     another file: it is not edited."""
+    line: int = 0
+    """The line there: another than the frame's in the program that a notebook's cells make."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +216,16 @@ def _is_mended(before: Diagnosis, now: Diagnosis) -> bool:
 def _places(frames: Sequence[Frame], roots: Sequence[str], contents: Mapping[str, bytes]) -> tuple[Place, ...]:
     places: list[Place] = []
     for frame in frames:
-        found = [path for root in roots for path in find_source(frame, Path(root), contents)]
+        cells = [cell for root in roots for cell in find_cell(frame, Path(root))]
+        found = [path for path, _ in cells] or [
+            path for root in roots for path in find_source(frame, Path(root), contents)
+        ]
         candidates = tuple(dict.fromkeys(map(os.path.relpath, found)))
-        places.append(Place(frame, candidates, len(candidates) != 1 or shows(Path(candidates[0]), frame, contents)))
+        alone = len(candidates) == 1
+        if alone and len(cells) > 1:
+            candidates, alone = (), False  # several cells of one notebook
+        fits = not alone or bool(cells) or shows(Path(candidates[0]), frame, contents)
+        places.append(Place(frame, candidates, fits, cells[0][1] if cells and alone else frame.line))
     return tuple(places)
 
 
@@ -237,8 +247,12 @@ def _installed(item: Recognised, roots: Sequence[str], contents: Mapping[str, by
 
 def _at_home(evidence: Evidence, places: Sequence[Place]) -> Evidence:
     """The evidence with the paths of this machine."""
-    homes = {place.frame: place.candidates[0] for place in places if len(place.candidates) == 1}
-    frames = tuple(replace(frame, path=os.path.abspath(homes[frame])) for frame in evidence.frames if frame in homes)
+    homes = {place.frame: place for place in places if len(place.candidates) == 1}
+    frames = tuple(
+        replace(frame, path=os.path.abspath(homes[frame].candidates[0]), line=homes[frame].line)
+        for frame in evidence.frames
+        if frame in homes
+    )
     first = frames[0] if frames else None
     return replace(evidence, frames=frames, path=first.path if first else "", line=first.line if first else 0)
 
@@ -246,7 +260,7 @@ def _at_home(evidence: Evidence, places: Sequence[Place]) -> Evidence:
 def _moved(evidence: Evidence, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Evidence:
     """The evidence with the lines that its places have in files that were repaired meanwhile."""
     moves = {
-        os.path.abspath(path): LineMap(before[path], after[path])
+        os.path.abspath(path): LineMap(_code(path, before[path]), _code(path, after[path]))
         for path in before.keys() & after.keys()
         if before[path] != after[path]
     }
@@ -303,7 +317,7 @@ class _Search:
         self.evidence = evidence
         self.settings = settings
         self.codemods = [codemod(settings) for codemod in codemods]
-        self.sources: dict[str, files.Source] = {}
+        self.sources: dict[str, _Read] = {}
         self.failures: dict[str, None] = {}
         self.project = Project(reads := list(_with_imports(start)))
         prefilter = Prefilter(codemods)
@@ -313,7 +327,7 @@ class _Search:
             if source is None or not (path in start or prefilter.passes(source.data)):
                 continue
             try:
-                module = Module(source.text, path, self.project, evidence)
+                module = Module(source.code.text, path, self.project, evidence)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
             self.sources[path], self.modules[path] = source, module
@@ -395,10 +409,10 @@ class _Search:
         for path in dict.fromkeys(one.path for one in located):
             after = self._rewritten(path, [one for one in located if one.path == path], choose)
             source = self.sources[path]
-            if after == source.text:
+            if after == source.code.text:
                 continue
             try:
-                changes.append(Change(path, source.data, files.encode(source, after)))
+                changes.append(Change(path, source.data, source.code.with_text(after)))
             except files.FileProblem:
                 continue
         if not changes:
@@ -525,12 +539,26 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
-def _read(path: str, content: bytes | None) -> files.Source | None:
+@dataclass(frozen=True)
+class _Read:
+    """A file as it was read."""
+
+    data: bytes
+    code: Document
+
+
+def _read(path: str, content: bytes | None) -> _Read | None:
     """The file, or ``content`` in its place; None where it cannot be had."""
     try:
-        return files.decode(files.read(path) if content is None else content)
+        data = files.read(path) if content is None else content
+        return _Read(data, document(path, data))
     except files.FileProblem:
         return None
+
+
+def _code(path: str, data: bytes) -> bytes:
+    """What is analysed of a file: of a notebook the program that its cells make."""
+    return document(path, data).text.encode() if is_notebook(path) else data
 
 
 def _with_imports(paths: Iterable[str]) -> Iterator[str]:
@@ -541,17 +569,22 @@ def _with_imports(paths: Iterable[str]) -> Iterator[str]:
     while queue and len(seen) <= MAX_FILES:
         path = queue.pop(0)
         yield path
-        module = project.module_at(path)
-        for dotted in _imports(module.tree) if module else ():
+        for dotted in _imports(path, project):
             found = project.find(dotted, os.path.abspath(path))
             if found and (short := os.path.relpath(found)) not in seen:
                 seen.add(short)
                 queue.append(short)
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
-    """The modules that a module may import; names of ``from`` imports count too, since they may be modules."""
-    for node in ast.walk(tree):
+def _imports(path: str, project: Project) -> Iterator[str]:
+    """The modules that a file may import; names of ``from`` imports count too, since they may be modules."""
+    if is_notebook(path):
+        read = _read(path, None)
+        tree = parsed(read.code.text) if read is not None and _parses(read.code.text) else None
+    else:
+        module = project.module_at(path)
+        tree = module.tree if module else None
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -159,6 +159,69 @@ def test_a_package_that_was_installed_where_it_ran(project: Path, traceback: Cal
     assert "check_vma" in (project / "pkg" / "steps.py").read_text()
 
 
+IN_CELL = """\
+TypeError                                 Traceback (most recent call last)
+Cell In[7], line 2
+      1 # the map
+----> 2 f = jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_rep=False)
+      3 f(x)
+
+TypeError: shard_map() got an unexpected keyword argument 'check_rep'
+"""
+CELLS = [
+    "import jax\nfrom jax.sharding import PartitionSpec as P\nmesh = jax.make_mesh((8,), ('data',))",
+    "%time x = jax.numpy.ones(8)",
+    '# the map\nf = jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_rep=False)\nf(x)',
+]
+
+
+def notebook_of(cells: list[str]) -> str:
+    return json.dumps(
+        {
+            "cells": [
+                {
+                    "cell_type": "code",
+                    "execution_count": number,
+                    "metadata": {},
+                    "outputs": [],
+                    "source": cell.splitlines(keepends=True),
+                }
+                for number, cell in enumerate(cells, 5)
+            ],
+            "metadata": {"language_info": {"name": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        },
+        indent=1,
+    )
+
+
+def test_a_cell_of_a_notebook(project: Path, traceback: Callable[..., Any]) -> None:
+    book = project / "train.ipynb"
+    book.write_text(notebook_of(CELLS))
+    done = traceback(IN_CELL, "--write")
+    assert done.code == 0, done.err
+    assert "Cell In[7]:2 of train.ipynb" in done.err
+    assert book.read_text() == notebook_of(CELLS).replace("check_rep", "check_vma")
+
+
+def test_of_two_cells_with_that_line_the_one_that_ran(project: Path, traceback: Callable[..., Any]) -> None:
+    book = project / "train.ipynb"
+    book.write_text(notebook_of([*CELLS, CELLS[2].replace("# the map", "# the same again")]))
+    assert traceback(IN_CELL, "--write").code == 0
+    book.write_text(notebook_of([CELLS[0], CELLS[2], CELLS[2]]).replace("execution_count", "execution"))
+    done = traceback(IN_CELL, "--write")
+    assert (done.code, done.out) == (1, b"")
+
+
+def test_a_module_that_was_exported_from_a_notebook(project: Path, traceback: Callable[..., Any]) -> None:
+    module = project / "train.py"
+    text = "# coding: utf-8\n\n# In[5]:\n\n\n" + "\n\n\n# In[ ]:\n\n\n".join([CELLS[0], CELLS[2]]) + "\n"
+    module.write_text(text)
+    assert traceback(IN_CELL, "--write").code == 0
+    assert module.read_text() == text.replace("check_rep", "check_vma")
+
+
 def test_json(traceback: Callable[..., Any]) -> None:
     done = traceback(KEYWORD, "--output-format", "json")
     (error,) = json.loads(done.out)["errors"]

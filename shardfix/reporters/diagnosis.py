@@ -73,9 +73,10 @@ def _places(places: Iterable[Place], err: Stream) -> Iterator[str]:
     for number, place in enumerate(places):
         label = "in your code:" if number == 0 else " " * 13
         frame = place.frame
-        where = err.paint(
-            f"{place.candidates[0] if len(place.candidates) == 1 else frame.path}:{frame.line}", Style.BOLD
-        )
+        home = place.candidates[0] if len(place.candidates) == 1 else frame.path
+        in_cell = home != frame.path and not frame.path.endswith((".py", ".pyw"))
+        at = f"{frame.path}:{frame.line} of {home}" if in_cell else f"{home}:{frame.line}"
+        where = err.paint(at, Style.BOLD)
         function = f" in {frame.function}" if frame.function else ""
         source = f": {' '.join(frame.text.split())[:100]}" if frame.text else ""
         yield f"  {label} {where}{function}{source}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from shardfix import files
 if TYPE_CHECKING:
     from shardfix.tracebacks.reader import Frame
 
-__all__ = ["find_source", "shows"]
+__all__ = ["find_cell", "find_source", "shows"]
 
 
 def find_source(frame: Frame, root: Path, contents: Mapping[str, bytes] | None = None) -> tuple[Path, ...]:
@@ -41,6 +43,61 @@ def find_source(frame: Frame, root: Path, contents: Mapping[str, bytes] | None =
     if is_there:
         return fitting if frame.text and len(fitting) == 1 else (exact,)
     return fitting or tuple(candidates)
+
+
+_CELL = re.compile(r"(?:Cell|Input) In ?\[(?P<count>\d+)\]$|<ipython-input-(?P<count_2>\d+)-")
+_MARKER = re.compile(r"^# (?:In\[[ \d]*\]:|%%)")
+
+
+def find_cell(frame: Frame, root: Path) -> tuple[tuple[Path, int], ...]:
+    """The notebooks, and the modules that were exported from one, that have the line of a frame in a cell, and where.
+
+    That is a line of the program that a notebook's cells make. If several cells have the line, those that ran at that
+    count win.
+    """
+    match = _CELL.match(frame.path)
+    shown = _words(frame.text.partition("\n")[0])
+    if not match or not shown:
+        return ()
+    ran: list[tuple[Path, int]] = []
+    others: list[tuple[Path, int]] = []
+    for found in files.discover((str(root),)):
+        path = Path(found.path)
+        cells = _notebook_cells(path) if path.suffix == files.NOTEBOOK_SUFFIX else _exported_cells(path)
+        for count, lines, first in cells:
+            if frame.line <= len(lines) and re.fullmatch(shown, _words(lines[frame.line - 1])):
+                is_it = count == int(match["count"] or match["count_2"])
+                (ran if is_it else others).append((path, first + frame.line - 1))
+    return tuple(ran or others)
+
+
+def _notebook_cells(path: Path) -> Iterator[tuple[int | None, list[str], int]]:
+    """The execution count, the lines and the first line in the program of each cell of code."""
+    from shardfix.notebooks import Notebook
+
+    try:
+        notebook = Notebook.of(path.read_bytes())
+        written = json.loads(notebook.json.removeprefix("\ufeff"))["cells"]
+    except (OSError, ValueError, KeyError, TypeError, files.FileProblem):
+        return
+    for cell in notebook.cells:
+        yield (
+            written[cell.number - 1].get("execution_count"),
+            cell.source.split("\n"),
+            notebook.line_of_program(cell, 1),
+        )
+
+
+def _exported_cells(path: Path) -> Iterator[tuple[int | None, list[str], int]]:
+    """The same of a module that nbconvert or jupytext made of a notebook: no counts that could be trusted."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return
+    starts = [number for number, line in enumerate(lines) if _MARKER.match(line)]
+    for start, end in pairwise([*starts, len(lines)]):
+        first = next((number for number in range(start + 1, end) if lines[number].strip()), end)
+        yield None, lines[first:end], first + 1
 
 
 def shows(path: Path, frame: Frame, contents: Mapping[str, bytes] | None = None) -> bool:

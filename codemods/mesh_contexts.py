@@ -89,6 +89,7 @@ SET_ALREADY = (
     "jax.set_mesh enters the same mesh here, and `with mesh:` beside it serves readers of thread_resources alone: remove it "
     "where there are none"
 )
+PJIT_FIRST = "pjit in this file may resolve its specs through the block, and is to be changed first"
 NO_FIX = frozenset(
     {
         Trap.TRACED,
@@ -189,9 +190,12 @@ class MeshContexts(Codemod):
             return self.finding(place, BLOCK, reason=SET_ALREADY)
         if not found and not has_pjit:
             return self.finding(place, BLOCK, fix=fix)
+        if has_pjit:
+            others = _reason([obstacle for obstacle in found if obstacle.trap is not Trap.PJIT])
+            return self.finding(place, BLOCK, reason="; ".join(filter(None, (PJIT_FIRST, others))))
         reason = _reason(found)
-        if has_pjit or any(obstacle.trap in NO_FIX for obstacle in found):
-            return self.finding(place, BLOCK, reason=reason or str(Trap.PJIT))
+        if any(obstacle.trap in NO_FIX for obstacle in found):
+            return self.finding(place, BLOCK, reason=reason)
         return self.finding(place, BLOCK, fix=Fix(fix.edits, Safety.UNSAFE, fix.title, NEEDS), reason=reason)
 
     def _entered(self, module: Module) -> Iterator[Finding]:

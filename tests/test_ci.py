@@ -69,6 +69,15 @@ def test_a_check_ends_with_what_is_to_be_done_by_hand(here: Path, shardfix_comma
     assert shardfix_command("--check", "-q").err == ""
 
 
+def test_places_that_are_left_for_the_same_reason_are_one_task(here: Path, shardfix_command: Command) -> None:
+    block = "def {}(model, x):\n    with Mesh(jax.devices(), ('x',)) as mesh:\n        return pjit(model, out_shardings=P())(x, mesh)\n"
+    head = "import jax\nfrom jax.experimental.pjit import pjit\nfrom jax.sharding import Mesh, PartitionSpec as P\n"
+    Path("a.py").write_text(head + block.format("f") + block.format("g"))
+    done = shardfix_command("--check", "--select", "mesh-contexts")
+    assert done.err.count("    why: pjit in this file may resolve its specs through the block") == 1
+    assert "    at a.py:5:10, a.py:8:10\n" in done.err
+
+
 def hooks() -> dict[str, dict[str, Any]]:
     return {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
 

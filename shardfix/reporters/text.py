@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ __all__ = ["TextReporter", "counted", "finding_line", "position"]
 
 MOST_PLACES = 5
 """Places of one task that are listed at the end of a run that has listed all of them before."""
+LINES = re.compile(r" \(line \d+\)")
 SAFETY_STYLE = {Safety.SAFE: Style.GREEN, Safety.UNSAFE: Style.YELLOW, Safety.MANUAL: Style.RED}
 
 
@@ -55,7 +57,8 @@ class TextReporter(Reporter):
         for outcome in outcomes:
             for finding in outcome.findings:
                 if finding.safety is Safety.MANUAL and not finding.fixed:
-                    task = finding.codemod, finding.message, finding.reason, finding.choices
+                    # the lines that a reason names are those of one place
+                    task = finding.codemod, finding.message, LINES.sub("", finding.reason), finding.choices
                     tasks.setdefault(task, []).append(f"{outcome.path}:{position(finding)}")
         if tasks:
             self.err.line(self.err.paint("To do by hand:", Style.BOLD))

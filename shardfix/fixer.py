@@ -97,6 +97,8 @@ class _Entry:
     """What its fix alone would change in the original text; empty if it was found only after other repairs."""
     demoted: bool = False
     """Whether its fix, meant to be safe, would lose a comment."""
+    harmless: set[str] = field(default_factory=set)
+    """The titles of the fixes that have been tried and lose none."""
 
     @property
     def safety(self) -> Safety:
@@ -230,15 +232,16 @@ class _Run:
 
     def _try_alone(self, module: Module, entry: _Entry, wanted: Fix) -> None:
         """Take note of what ``wanted`` changes, and whether it loses a comment."""
-        if module is not self.original and "#" not in module.source:
-            entry.demoted = False
-            return  # nothing to take note of; where findings are nested deeply, to try each in each pass takes very long
+        if wanted.title in entry.harmless:
+            return  # no repair adds a comment; where findings are nested deeply, to try each in each pass takes very long
         from shardfix.edits import pen
 
         alone = pen.apply(module, [wanted])
         if module is self.original and has(self.settings.target_jax or NEWEST_JAX, wanted.needs_jax):
             entry.changes = alone.splices
         entry.demoted = wanted.safety is Safety.SAFE and not pen.carries_comments(module, wanted, alone)
+        if not entry.demoted:
+            entry.harmless.add(wanted.title)
 
     def _objection(self, entry: _Entry, wanted: Fix) -> str:
         """Why the settings do not let ``wanted`` be carried out; empty where they do."""

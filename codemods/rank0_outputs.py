@@ -392,7 +392,8 @@ def _longer(module: Module, fault: _Fault) -> Iterator[Fix]:
         edits: list[Edit] = [Replace(Range.of(spec), code)]
         if varying:
             edits.append(_reduced(node, "psum", varying, ""))
-        yield Fix(tuple(edits), Safety.UNSAFE, f"sum over {axes_text(varying)}, and shorten the spec")
+        title = f"sum over {axes_text(varying)}, and shorten the spec" if varying else "shorten the spec"
+        yield Fix(tuple(edits), Safety.UNSAFE, title)
 
 
 def _covered(module: Module, fault: _Fault, uncovered: frozenset[str]) -> Iterator[Fix]:

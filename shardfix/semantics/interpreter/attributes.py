@@ -136,7 +136,11 @@ def _method(
     kinds = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
     plain = Function(cls.module, node, environment)
     if kinds == {"staticmethod"}:
-        return plain
+        value: Value = plain
+        for decorator in reversed(node.decorator_list):
+            if not isinstance(decorator, ast.Name):
+                value = interpreter.apply(interpreter.evaluate(decorator, environment), environment, decorator, value)
+        return value
     if kinds == {"classmethod"} and (owner is not None or not inherited):
         return replace(plain, bound_self=cls if owner is None else owner.cls)
     if kinds == {"property"} and owner is not None:

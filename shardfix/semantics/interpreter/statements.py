@@ -42,6 +42,15 @@ def run_block(
     return True
 
 
+def _map_methods(interpreter: Interpreter, cls: ast.ClassDef, environment: Environment) -> None:
+    """Evaluate the decorators of a class's methods that map them."""
+    for node in cls.body:
+        if isinstance(node, ast.FunctionDef):
+            decorators = [item for item in node.decorator_list if not isinstance(item, ast.Name)]
+            if any("smap" in text or "shard_map" in text for text in map(environment.module.text, decorators)):
+                defined(interpreter, node, Environment(environment.module, environment.module.scopes[cls], environment))
+
+
 def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environment, returns: list[ReturnFact]) -> bool:
     match node:  # the most frequent first
         case ast.Assign(targets=targets, value=value):
@@ -77,6 +86,7 @@ def _statement(interpreter: Interpreter, node: ast.stmt, environment: Environmen
         case ast.ClassDef():
             cls = Class(environment.module, node)
             environment.variables[node.name] = cls if is_plain_class(cls) else UNKNOWN
+            _map_methods(interpreter, node, environment)
         case ast.Import() | ast.ImportFrom():
             for alias in node.names:
                 name = alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)

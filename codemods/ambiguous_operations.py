@@ -89,7 +89,7 @@ def _choices(
         for item in _at(module, frame, ast.Subscript) if evidence.api == "gather" else ():
             if isinstance(item.ctx, ast.Load) and not isinstance(item.value, ast.Call):
                 code = f"{module.text(item.value)}.at[{module.text(item.slice)}].get(out_sharding={{}})"
-                yield item, _results(module, item, (), partial(_replace, item, code))
+                yield item, _results(module, item, None, partial(_replace, item, code))
         for call in calls_at(module, frame):
             names = module.resolve(call.func)
             takes = any(out_sharding_parameter(name) for name in names) if names else _is_method(call)
@@ -134,7 +134,7 @@ def _argument(call: ast.Call, spec: str) -> Edit:
     return SetArgument(Range.of(call), "out_sharding", spec)
 
 
-def _results(module: Module, node: ast.expr, kept: tuple[Entry, ...], edit: Callable[[str], Edit]) -> list[Fix]:
+def _results(module: Module, node: ast.expr, kept: str | None, edit: Callable[[str], Edit]) -> list[Fix]:
     """The result split as the operands are, where that is known, and the result whole.
 
     Where no mesh is set, only a NamedSharding says on which mesh.
@@ -146,9 +146,9 @@ def _results(module: Module, node: ast.expr, kept: tuple[Entry, ...], edit: Call
         return f"{named('jax.sharding.NamedSharding')}({mesh}, {spec})" if mesh else spec
 
     fixes = []
-    if any(kept) and (spec := spec_code(kept)):
+    if kept:
         title = "the result is split as the operands are"
-        fixes.append(Fix((edit(sharding(spec)),), Safety.UNSAFE, title))
+        fixes.append(Fix((edit(sharding(kept)),), Safety.UNSAFE, title))
     whole = "the result is whole on every device"
     return [*fixes, Fix((edit(sharding(WHOLE)),), Safety.UNSAFE, whole)]
 
@@ -160,27 +160,42 @@ def _sets_mesh(module: Module) -> bool:
 PRODUCTS = {f"jax.numpy.{name}" for name in ("dot", "matmul")}
 
 
-def _product(module: Module, call: ast.Call, target_jax: str | None) -> tuple[Entry, ...]:
-    """How the operands of a product split the axes that the result keeps; nothing where that is not known."""
+def _product(module: Module, call: ast.Call, target_jax: str | None) -> str | None:
+    """The spec of a product's result that splits the axes it keeps as the operands do; None where that cannot be said."""
     names = module.resolve(call.func)
     if names <= PRODUCTS and names and len(call.args) == 2:
         return _contracted("ij,jk->ik", call.args, module, target_jax)
     match call.args:
-        case [ast.Constant(value=str() as subscripts), *operands] if names == {"jax.numpy.einsum"} and operands:
-            return _contracted(subscripts.replace(" ", ""), operands, module, target_jax)
-    return ()
+        case [ast.Constant(value=str() as written), *operands] if names == {"jax.numpy.einsum"} and operands:
+            subscripts = written.replace(" ", "")
+            return _contracted(subscripts, operands, module, target_jax) or _as_typed(subscripts, operands, module)
+    return None
 
 
-def _contracted(
-    subscripts: str, operands: Sequence[ast.expr], module: Module, target_jax: str | None
-) -> tuple[Entry, ...]:
+def _as_typed(subscripts: str, operands: Sequence[ast.expr], module: Module) -> str | None:
+    """The same where only the run knows how the operands lie: they are asked."""
+    inputs, arrow, output = subscripts.partition("->")
+    letters = inputs.split(",")
+    simple = all(isinstance(operand, ast.Name | ast.Attribute) for operand in operands)
+    if not arrow or not output.isalpha() or len(letters) != len(operands) or not simple:
+        return None
+    entries = []
+    for letter in output:
+        term, operand = next(((t, o) for t, o in zip(letters, operands, strict=True) if letter in t), ("", None))
+        if operand is None:
+            return None
+        entries.append(f"{named('jax.typeof')}({module.text(operand)}).sharding.spec[{term.index(letter)}]")
+    return f"{named('jax.sharding.PartitionSpec')}({', '.join(entries)})"
+
+
+def _contracted(subscripts: str, operands: Sequence[ast.expr], module: Module, target_jax: str | None) -> str | None:
     inputs, arrow, output = subscripts.partition("->")
     letters = inputs.split(",")
     if not arrow or not output.isalpha() or len(letters) != len(operands):
-        return ()
+        return None
     places = [placement(module, operand, target_jax) for operand in operands]
     if any(place is None or place.rank not in (None, len(term)) for place, term in zip(places, letters, strict=True)):
-        return ()
+        return None
     entries: dict[str, Entry] = {}
     for place, term in zip(places, letters, strict=True):
         for index, letter in enumerate(term):
@@ -188,7 +203,7 @@ def _contracted(
                 entries[letter] = entries.get(letter) or place.dimension(index)
     kept = tuple(entries.get(letter) for letter in output)
     used = [axis for entry in kept if entry for axis in (entry if isinstance(entry, tuple) else (entry,))]
-    return kept if len(set(used)) == len(used) else ()
+    return spec_code(kept) if any(kept) and len(set(used)) == len(used) else None
 
 
 def _is_method(call: ast.Call) -> bool:

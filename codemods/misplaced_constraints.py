@@ -51,7 +51,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
-from shardfix.edits import Replace, named
+from shardfix.edits import Edit, RemoveStatement, Replace, named
 from shardfix.semantics.reported import jax_call, reported
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class MisplacedConstraints(Codemod):
 
     def _finding(self, module: Module, evidence: Evidence, call: ast.Call) -> Iterator[Finding]:
         value = module.text(call.args[0])
-        without = Replace(Range.of(call), value)
+        without = _no_assignment(module, call) or Replace(Range.of(call), value)
         match evidence.kind:
             case "manual-constraint":
                 fix = Fix((without,), title="leave the constraint out: each device has its own shard here")
@@ -93,3 +93,14 @@ class MisplacedConstraints(Codemod):
                     fix = Fix((Replace(Range.of(call), code),), Safety.UNSAFE, "reshard the array", needs_jax="0.7")
                     message = "with_sharding_constraint moves nothing on an Explicit mesh"
                     yield self.finding(call, message, choices=[fix])
+
+
+def _no_assignment(module: Module, call: ast.Call) -> Edit | None:
+    """``x = pcast(x, ...)`` goes with its statement: ``x = x`` would say nothing."""
+    statement = module.statement(call)
+    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return None
+    end = module.span(statement)[1]
+    alone = not module.source[end : module.source.find("\n", end)].strip()
+    same = module.text(statement.targets[0]) == module.text(call.args[0])
+    return RemoveStatement(Range.of(statement)) if same and alone else None

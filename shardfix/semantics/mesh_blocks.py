@@ -69,6 +69,7 @@ MESH_MAKERS = frozenset(
         "jax._src.mesh.Mesh",
     }
 )
+NAMED_SHARDINGS = frozenset({"jax.sharding.NamedSharding", "jax.NamedSharding"})
 MAKERS = ("jax.numpy.", "jax.random.", "jax.lax.", "jax.nn.", "jax.scipy.", "jax.image.")
 RESOURCES = (
     "jax.interpreters.pxla.thread_resources",
@@ -118,6 +119,7 @@ class Trap(enum.StrEnum):
         "a jitted function in the block takes arrays that may be committed to other devices, which jax.set_mesh rejects"
     )
     RESULT_PLACED = "a jitted function in the block gets its results placed over the whole mesh under jax.set_mesh"
+    OTHER_MESH = "a sharding that is used in the block may name another mesh than the one that is entered, which jax.set_mesh rejects"
     BINDS_NAME = "a name is bound to the mesh that is entered, which jax.set_mesh does not give"
     PJIT = "pjit resolves its specs through this block"
 
@@ -271,7 +273,7 @@ def obstacles(module: Module, block: MeshBlock, *, moved: frozenset[ast.Call] = 
     Args:
         moved: calls of pjit that become calls of jit in the same fix.
     """
-    scan = _Scan(module, moved)
+    scan = _Scan(module, moved, _origin(module, block.item.context_expr))
     scan.found += _around(module, block)
     for statement in block.statement.body:
         scan.look(module, statement, traced=False)
@@ -344,9 +346,11 @@ def _names(source: str, word: str) -> bool:
 class _Scan:
     """A walk over what a block runs, into the functions of the project that it calls."""
 
-    def __init__(self, module: Module, moved: frozenset[ast.Call]) -> None:
+    def __init__(self, module: Module, moved: frozenset[ast.Call], mesh: object) -> None:
         self.module = module
         self.moved = moved
+        self.mesh = mesh
+        """Where the mesh that is entered comes from; see :func:`_origin`."""
         self.found: list[Obstacle] = []
         self._seen: set[tuple[ast.AST, bool]] = set()
         self._depth = 0
@@ -431,14 +435,50 @@ class _Scan:
             if not all(self.value(module, value, traced=True) for value in call.args[:1]):
                 self.note(module, Trap.OUT_OF_VIEW, call)
         elif name.partition(".")[0] == "jax":
+            self._shardings(module, call, name)
             placed = name == "jax.device_put" and len(call.args) > 1 and _is_sharding(module, call.args[1])
             if not traced and not placed and (name.startswith(MAKERS) or name == "jax.device_put"):
                 self.note(module, Trap.MADE_INSIDE, call)
         elif name.partition(".")[0] not in PLAIN_PACKAGES:
             self.note(module, Trap.OUT_OF_VIEW, call)
 
+    def _shardings(self, module: Module, call: ast.Call, name: str) -> None:
+        """The shardings and meshes that a call of JAX, or of ``partial`` of one, is given."""
+        last = name.rpartition(".")[2]
+        for keyword in call.keywords:
+            if keyword.arg in ("in_shardings", "out_shardings", "shardings"):
+                self._sharding(module, keyword.value)
+            elif keyword.arg == "mesh" and _origin(module, keyword.value) != self.mesh:
+                self.note(module, Trap.OTHER_MESH, keyword.value)
+        if last == "with_sharding_constraint" and len(call.args) > 1:
+            self._sharding(module, call.args[1])
+
+    def _sharding(self, module: Module, node: ast.expr, depth: int = 0) -> None:
+        """Take note of a sharding, or of a tree of some, that is not known to be on the mesh of the block."""
+        match node:
+            case ast.Constant(value=None):
+                return
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+                for part in parts:
+                    self._sharding(module, part, depth)
+                return
+            case ast.Call(func=function) if module.resolve(function) & NAMED_SHARDINGS:
+                named = {keyword.arg: keyword.value for keyword in node.keywords}
+                mesh = node.args[0] if node.args else named.get("mesh")
+                if mesh is not None and _origin(module, mesh) == self.mesh:
+                    return
+            case ast.Name() if depth < MAX_DEPTH:
+                bindings = settled_bindings(module, node)
+                value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+                if bindings and bindings[0].kind == "assignment" and value is not None:
+                    self._sharding(module, value, depth + 1)
+                    return
+        if not isinstance(module.value_of(node), Spec):
+            self.note(module, Trap.OTHER_MESH, node)
+
     def _decorated(self, module: Module, call: ast.Call, *, traced: bool) -> None:
         """``jax.jit(f, ...)``: what f does is traced."""
+        self._shardings(module, call, "jax.jit")
         if call.args and not self.value(module, call.args[0], traced=True):
             self.note(module, Trap.OUT_OF_VIEW, call)
 
@@ -459,6 +499,9 @@ class _Scan:
             self.note(module, Trap.OUT_OF_VIEW, call)
             return
         self.function(home, node, traced=True)
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call):
+                self._shardings(home, decorator, "jax.jit")
         outermost = node.decorator_list[0]
         if decorators[0] <= JITS:
             made = outermost if isinstance(outermost, ast.Call) else None
@@ -502,10 +545,40 @@ class _Scan:
         constrained = function is not None and any(
             isinstance(inner, ast.Call)
             and any(name.endswith(("with_sharding_constraint", "shard_map")) for name in home.resolve(inner.func))
+            and not _is_conditional(home, inner, function)
             for inner in ast.walk(function)
         )
         if "out_shardings" not in given and not constrained:
             self.note(module, Trap.RESULT_PLACED, call)
+
+
+def _is_conditional(module: Module, node: ast.AST, function: ast.AST) -> bool:
+    """Whether a node of a function may not be run when the function is."""
+    child = node
+    for ancestor in module.ancestors(node):
+        if child is function:
+            return False
+        if isinstance(ancestor, ast.If | ast.IfExp | ast.While | ast.For | ast.Try | ast.Match | ast.BoolOp):
+            return True
+        child = ancestor
+    return False
+
+
+def _origin(module: Module, mesh: ast.expr, depth: int = 0) -> object:
+    """Where a mesh comes from: equal for two expressions that mean the same one; equal to nothing else where that is not known."""
+    match mesh:
+        case ast.Name() if depth < MAX_DEPTH:
+            bindings = settled_bindings(module, mesh)
+            if len(bindings) != 1 or bindings[0].path:
+                return mesh
+            binding = bindings[0]
+            if binding.kind in ("assignment", "with") and binding.value is not None:
+                return _origin(module, binding.value, depth + 1)
+            return binding.dotted or binding.node
+        case ast.Attribute(value=ast.Name() as owner, attr=name):
+            cls = class_of_self(module, owner)
+            return (cls, name) if cls is not None else mesh
+    return mesh
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

@@ -475,6 +475,22 @@ def test_text_that_ends_before_the_error() -> None:
     assert len(item.frames) == 2
 
 
+@pytest.mark.parametrize("length", [72, 90, 130])
+@pytest.mark.parametrize("end", ["", "...", "…"])
+def test_a_message_that_is_cut(length: int, end: str) -> None:
+    start = TWO_MODULES.index("ValueError") + len("ValueError: ")
+    (item,) = recognise(TWO_MODULES[: start + length] + end)
+    assert item.known is not None
+    assert item.known.name == "output-rank"
+    assert item.evidence[0].function == "local_loss"
+
+
+def test_a_message_that_is_cut_too_early() -> None:
+    start = TWO_MODULES.index("ValueError")
+    (item,) = recognise(TWO_MODULES[: start + 40])
+    assert item.known is None
+
+
 def test_no_error_at_all() -> None:
     assert recognise("epoch 1: loss 0.3\nepoch 2: loss 0.2\n") == ()
 

@@ -160,7 +160,38 @@ def _recognise(error: ReportedError) -> Recognised:
                     break
             if found is not None:
                 break
-    return found or Recognised(error)
+    return found or _cut_short(error) or Recognised(error)
+
+
+SHORTEST = 30
+"""Characters of a message from which on its beginning tells which error it is."""
+
+
+def _cut_short(error: ReportedError) -> Recognised | None:
+    """The one error that the message is the beginning of, where something has cut it: the end of a log, or of a line."""
+    message = _anonymous(" ".join(error.message.split()).rstrip(".…"))
+    if len(message) < SHORTEST:
+        return None
+    fits = [
+        known
+        for known in table().errors
+        if any(pattern.type.fullmatch(error.type) for pattern in known.patterns)
+        and _anonymous(known.says).startswith(message)
+    ]
+    if len(fits) != 1:
+        return None
+    function = re.search(r"the function '([^']+)'", error.message)
+    groups = {"function": function[1]} if function else {}
+    return Recognised(error, fits[0], (_from_groups(fits[0].name, groups, _user_frames(error)),))
+
+
+_QUOTED = re.compile(r"'[^']*'|`[^`]*`")
+
+
+def _anonymous(message: str) -> str:
+    """A message without the names in it; of one that ends within a name, what comes before."""
+    bare = _QUOTED.sub("''", message)
+    return bare[: bare.rindex("'")] if bare.count("'") % 2 else bare
 
 
 def _tells_more(evidence: tuple[Evidence, ...], than: tuple[Evidence, ...]) -> bool:

@@ -22,6 +22,7 @@ from shardfix.semantics.values import Function, Instance
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
+    from shardfix.semantics.scopes import Binding
 
 __all__ = ["PassedValue", "passed_values", "values_of_shared_parameter"]
 
@@ -53,8 +54,9 @@ def passed_values(module: Module, arguments: list[ShardingArgument]) -> Iterator
             if not _only_placed(module, function, declared, placed, set()):
                 continue
             default = default_of(function, declared)
-            if default is not None:
-                yield PassedValue(argument, default, function)
+            for stand_in in (default, *_fallbacks(module, node)):
+                if stand_in is not None:
+                    yield PassedValue(argument, stand_in, function)
             for call, bound in _calls_of(module, function):
                 given = argument_for(function, call, declared.arg, bound=bound)
                 if given is not None and given is not default:
@@ -128,19 +130,60 @@ def _spread_parameter(module: Module, keyword: ast.keyword) -> FunctionNode | No
 
 
 def _parameter_behind(module: Module, node: ast.expr) -> tuple[FunctionNode, ast.arg] | None:
-    """The parameter that a name is, if nothing else is bound to it."""
+    """The parameter that a name is, if nothing else is bound to it but what stands in where it is None."""
     if not isinstance(node, ast.Name):
         return None
     known = module.scope_of(node).lookup(node.id)
-    if known is None or len(known[1]) != 1 or known[1][0].kind != "parameter":
+    if known is None or known[1][0].kind != "parameter":
         return None
-    binding = known[1][0]
+    binding, *others = known[1]
+    if any(_fallback(module, other) is None for other in others):
+        return None
     if not isinstance(binding.node, ast.arg) or not isinstance(binding.statement, FunctionNode):
         return None
     arguments = binding.statement.args
     if binding.node in (arguments.vararg, arguments.kwarg):
         return None
     return binding.statement, binding.node
+
+
+def _fallbacks(module: Module, node: ast.expr) -> Iterator[ast.expr]:
+    """What a parameter that is None is replaced by in its function."""
+    known = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else None
+    for binding in known[1][1:] if known is not None else ():
+        value = _fallback(module, binding)
+        if value is not None:
+            yield value
+
+
+def _fallback(module: Module, binding: Binding) -> ast.expr | None:
+    """The value of ``x`` in ``x = x or value``, ``x = value if x is None else x`` and ``if x is None: x = value``."""
+    statement, value = binding.statement, binding.value
+    if not isinstance(statement, ast.Assign) or value is None or binding.path or len(statement.targets) != 1:
+        return None
+    name = statement.targets[0]
+    if not isinstance(name, ast.Name):
+        return None
+    around = module.parent(statement)
+    match value:
+        case ast.BoolOp(op=ast.Or(), values=[ast.Name(id=first), fallback]) if first == name.id:
+            return fallback
+        case ast.IfExp(test=test, body=fallback, orelse=ast.Name(id=same)) if same == name.id:
+            return fallback if _asks_for_none(test, name.id) else None
+        case ast.IfExp(test=ast.Name(id=first), body=ast.Name(id=same), orelse=fallback) if first == same == name.id:
+            return fallback
+    if isinstance(around, ast.If) and around.body == [statement] and _asks_for_none(around.test, name.id):
+        return value
+    return None
+
+
+def _asks_for_none(test: ast.expr, name: str) -> bool:
+    match test:
+        case ast.Compare(left=ast.Name(id=left), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return left == name
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=operand)):
+            return operand == name
+    return False
 
 
 def _calls_of(module: Module, function: FunctionNode) -> Iterator[tuple[ast.Call, bool]]:
@@ -183,10 +226,17 @@ def _only_placed(
     uses = [
         node
         for node in ast.walk(function)
-        if isinstance(node, ast.Name) and node.id == declared.arg and _is_bound_to(module, node, declared)
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.id == declared.arg
+        and _is_bound_to(module, node, declared)
     ]
     return bool(uses) and all(
-        use in placed or _is_test(module, use) or _is_passed_on(module, use, placed, active) for use in uses
+        use in placed
+        or _is_test(module, use)
+        or _is_replaced(module, use)
+        or _is_passed_on(module, use, placed, active)
+        for use in uses
     )
 
 
@@ -201,7 +251,17 @@ def _is_test(module: Module, use: ast.Name) -> bool:
             return True
         case ast.If(test=test) | ast.IfExp(test=test) if test is use:
             return True
+        case ast.UnaryOp(op=ast.Not()):
+            return True
     return False
+
+
+def _is_replaced(module: Module, use: ast.Name) -> bool:
+    """Whether a parameter is read only to be bound anew where it is None."""
+    statement = module.statement(use)
+    known = module.scope_of(use).lookup(use.id)
+    bindings = known[1] if known is not None else []
+    return any(binding.statement is statement and _fallback(module, binding) is not None for binding in bindings)
 
 
 def _is_passed_on(module: Module, use: ast.Name, placed: set[ast.expr], active: set[ast.arg]) -> bool:

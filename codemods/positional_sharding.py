@@ -289,11 +289,12 @@ def _replicated(module: Module, placement: _Placement, call: ast.Call) -> _Place
     if axis is None:
         return replace(placement, axes=() if not keepdims else tuple(() for _ in placement.axes))
     rank = len(placement.axes)
-    if not isinstance(axis, int) or not -rank <= axis < rank or "**" in given:
+    numbers = axis if isinstance(axis, tuple) else (axis,)
+    if not all(isinstance(number, int) and -rank <= number < rank for number in numbers) or "**" in given:
         raise _Unknown("the axis that is replicated is not in view")
-    axes = list(placement.axes)
-    axes[axis : axis + 1 or None] = [()] if keepdims else []
-    return replace(placement, axes=tuple(axes))
+    gone = {number % rank for number in numbers}
+    kept = [(index, names) for index, names in enumerate(placement.axes) if keepdims or index not in gone]
+    return replace(placement, axes=tuple(() if index in gone else names for index, names in kept))
 
 
 def _reshaped(module: Module, placement: _Placement, call: ast.Call) -> _Placement:

@@ -17,6 +17,7 @@ __all__ = [
     "argument_for",
     "attribute_names",
     "attributes_named",
+    "bound_value",
     "class_attributes",
     "constructor_calls",
     "default_of",
@@ -118,6 +119,16 @@ def attributes_named(module: Module, name: str) -> list[ast.Attribute]:
 def attribute_names(module: Module) -> frozenset[str]:
     """The names of all attributes that the module mentions."""
     return frozenset(_reads(module)[1])
+
+
+def bound_value(binding: Binding) -> ast.expr | None:
+    """The expression whose value a binding gives its name; None where it is no expression, or cut out of one unseen."""
+    value = binding.value if binding.kind == "assignment" else None
+    for position in binding.path:
+        if not isinstance(value, ast.Tuple | ast.List) or any(isinstance(item, ast.Starred) for item in value.elts):
+            return None
+        value = value.elts[position] if position < len(value.elts) else None
+    return value
 
 
 def name_uses(module: Module, name: str, definition: ast.AST) -> list[ast.expr]:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from shardfix.semantics.definitions import (
     argument_for,
     attributes_named,
+    bound_value,
     class_attributes,
     direct_calls,
     enclosing_functions,
@@ -184,11 +185,12 @@ def _placed(
 
 def _of_name(module: Module, name: ast.Name, target_jax: str | None, depth: int) -> Placement | None:
     bindings = module.reaching(name)
-    if not bindings or len(bindings) != 1 or bindings[0].path:
+    if not bindings or len(bindings) != 1:
         return None
     binding = bindings[0]
-    if binding.kind == "assignment" and binding.value is not None:
-        return placement(module, binding.value, target_jax, depth + 1)
+    value = bound_value(binding)
+    if value is not None:
+        return placement(module, value, target_jax, depth + 1)
     function = binding.statement
     if binding.kind != "parameter" or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return None

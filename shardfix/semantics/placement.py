@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from shardfix.semantics.definitions import argument_for, direct_calls, name_uses
+from shardfix.semantics.definitions import argument_for, bound_value, direct_calls, name_uses
 from shardfix.semantics.flow import importers, readers, settled_bindings
 from shardfix.semantics.values import Sequence, Spec, Value
 
@@ -184,8 +184,9 @@ def _is_bound_unplaced(module: Module, name: ast.Name, depth: int) -> bool:
         return False
     found = []
     for binding in bindings:
-        if binding.kind == "assignment" and binding.value is not None and not binding.path:
-            found.append(is_unplaced(module, binding.value, depth + 1))
+        value = bound_value(binding)
+        if value is not None:
+            found.append(is_unplaced(module, value, depth + 1))
         elif binding.kind == "parameter" and isinstance(binding.statement, ast.FunctionDef):
             function = binding.statement
             bound = isinstance(module.parent(function), ast.ClassDef)

@@ -243,16 +243,30 @@ def _only_named(module: Module, expression: ast.expr) -> bool:
 
 
 def _is_of_own_class(module: Module, expression: ast.expr) -> bool:
-    """Whether an expression is an instance of a class of the project, whatever its name says."""
+    """Whether an expression is an instance of a class that is not JAX's, whatever its name says."""
     match expression:
         case ast.Name():
-            values = [binding.value for binding in settled_bindings(module, expression)]
+            bindings = settled_bindings(module, expression)
+            if any(isinstance(b.node, ast.arg) and _is_another_class(module, b.node.annotation) for b in bindings):
+                return True
+            values = [binding.value for binding in bindings]
         case ast.Attribute():
             values = list(own_attribute(module, expression))
         case _:
             return False
     made = [module.definition(value.func) for value in values if isinstance(value, ast.Call)]
     return any(found is not None and isinstance(found[1], ast.ClassDef) for found in made)
+
+
+def _is_another_class(module: Module, annotation: ast.expr | None) -> bool:
+    """Whether an annotation names a class of the project, or of a library that is not JAX."""
+    if not isinstance(annotation, ast.Name | ast.Attribute):
+        return False
+    names = module.resolve(annotation)
+    if names:
+        return not any(name.partition(".")[0] in ("jax", "typing", "builtins") for name in names)
+    found = module.definition(annotation)
+    return found is not None and isinstance(found[1], ast.ClassDef)
 
 
 def _named_like_a_mesh(expression: ast.expr) -> bool:

@@ -264,7 +264,9 @@ def _is_another_class(module: Module, annotation: ast.expr | None) -> bool:
         return False
     names = module.resolve(annotation)
     if names:
-        return not any(name.partition(".")[0] in ("jax", "typing", "builtins") for name in names)
+        return not any(
+            name.partition(".")[0] in ("jax", "typing", "builtins") or name.endswith(".Mesh") for name in names
+        )  # a library may hand JAX's Mesh on
     found = module.definition(annotation)
     return found is not None and isinstance(found[1], ast.ClassDef)
 

@@ -158,7 +158,8 @@ def test_jax_decides_where_the_analysis_cannot(tmp_path: Path, monkeypatch: pyte
 
 ACTED_ON = frozenset(error.name for error in table().errors) - frozenset(
     """
-    abstract-mesh-inputs captured-array device-mismatch eager-shard-map mesh-shape not-callable unreduced-axes vmap-sharding
+    abstract-mesh-inputs captured-array device-mismatch eager-shard-map mesh-shape not-callable replication-rule
+    unreduced-axes vmap-sharding
     """.split()
 )
 """All errors but those that leave nothing to edit, or nothing that could be known."""

@@ -28,6 +28,7 @@ from shardfix.edits.statements import (
     removal,
 )
 from shardfix.semantics.flow import module_of
+from shardfix.semantics.gates import is_in_main_block
 
 if TYPE_CHECKING:
     from shardfix.edits import DropImport
@@ -247,7 +248,9 @@ class _Changes:
         scope = module.scope_of(statement)
         bound = bound_by(statement, alias)
         conditional = any(binding.conditional for binding in scope.bindings.get(bound, ()) if binding.node is alias)
-        if conditional or module.path.replace("\\", "/").rpartition("/")[2] == "__init__.py":
+        if (conditional and not is_in_main_block(module, statement)) or module.path.replace("\\", "/").rpartition("/")[
+            2
+        ] == "__init__.py":
             return itself
         start = module.span(statement)[0]
         if _KEEP.search(module.source, start, line_end(module, statement)):

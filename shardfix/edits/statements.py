@@ -185,16 +185,20 @@ def removal(module: Module, node: ast.stmt, leaving: list[ast.stmt] | None = Non
         return start, module.span(node)[1], "pass"
     end = found.end() if found else end
     start = _line_start(module.source, start)
-    return start, _skip_blank_lines(module.source, start, end), ""
+    opens = not any(item is stays[0] for item in block[:index]) if stays else True
+    return start, _skip_blank_lines(module.source, start, end, opens), ""
 
 
-def _skip_blank_lines(source: str, start: int, end: int) -> int:
-    """Where to go on when the lines from ``start`` to ``end`` go, so that their blank lines do not add up."""
+def _skip_blank_lines(source: str, start: int, end: int, opens: bool) -> int:
+    """Where to go on when the lines from ``start`` to ``end`` go, so that their blank lines do not add up.
+
+    ``opens`` says whether they are the first of their block, which begins with no blank line.
+    """
     before = 0
     lines = _LINE_END.split(source[max(0, start - 400) : start])[:-1]
     while before < len(lines) and not lines[-1 - before].strip():
         before += 1
-    if start == 0:
+    if start == 0 or (opens and lines and not lines[-1].lstrip().startswith("#")):
         before = len(source)
     while before:
         blank = _BLANK_LINE.match(source, end)

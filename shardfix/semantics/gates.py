@@ -10,7 +10,7 @@ from shardfix.semantics.definitions import class_attributes, returns
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["is_gated", "is_provoked"]
+__all__ = ["is_gated", "is_in_main_block", "is_main_guard", "is_provoked"]
 
 MISSING_MODULE = frozenset({"ImportError", "ModuleNotFoundError"})
 MISSING_NAME = frozenset({"AttributeError"})
@@ -274,3 +274,16 @@ def is_provoked(module: Module, node: ast.AST, *, caught: bool = False) -> bool:
                 return False
         child = ancestor
     return False
+
+
+def is_main_guard(statement: ast.If) -> bool:
+    """Whether a statement is ``if __name__ == "__main__":``."""
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test))
+
+
+def is_in_main_block(module: Module, statement: ast.stmt) -> bool:
+    """Whether a statement stands in the body of ``if __name__ == "__main__":`` itself."""
+    parent = module.parent(statement)
+    if not isinstance(parent, ast.If) or not isinstance(module.parent(parent), ast.Module):
+        return False
+    return is_main_guard(parent) and statement in parent.body

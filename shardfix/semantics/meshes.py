@@ -28,13 +28,14 @@ from shardfix.semantics.definitions import (
     imported_value,
     is_static,
 )
+from shardfix.semantics.gates import is_main_guard
 from shardfix.semantics.values import Mesh
 
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
     from shardfix.semantics.scopes import Binding, Scope
 
-__all__ = ["Home", "MeshInView", "MeshView", "is_main_guard", "mesh_view"]
+__all__ = ["Home", "MeshInView", "MeshView", "mesh_view"]
 
 MESH_CLASSES = frozenset(
     {
@@ -388,11 +389,6 @@ def _same_frame(own: Scope, scope: Scope) -> bool:
             return False
         current = current.parent
     return True
-
-
-def is_main_guard(statement: ast.If) -> bool:
-    """Whether a statement is ``if __name__ == "__main__":``."""
-    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test))
 
 
 def is_dotted(expression: ast.AST) -> bool:

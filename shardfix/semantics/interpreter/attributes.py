@@ -89,7 +89,7 @@ def class_attribute(interpreter: Interpreter, cls: Class, name: str, owner: Inst
                 isinstance(interpreter.evaluate(base, class_surroundings(cls)), Class) for base in cls.node.bases
             ):
                 return UNKNOWN  # a field of a record, as the base class may make one
-        around = Environment(cls.module, scope, None, static=True)
+        around = Environment(cls.module, scope, class_surroundings(cls), static=True)
         value = interpreter.once(
             (scope, name, id(interpreter.operands)),
             (interpreter.operands,),

@@ -124,3 +124,14 @@ def test_a_use_mesh_that_other_files_take_keeps_its_name(
     shardfix_command("--write", "--target-jax", "0.12", tmp_path)
     after = before.replace("jax.sharding import use_mesh", "jax import set_mesh as use_mesh")
     assert library.read_text() == (after if is_fixed else before)
+
+
+def test_an_import_that_other_files_take_stays(tmp_path: Path, shardfix_command: Callable[..., Any]) -> None:
+    library = tmp_path / "library.py"
+    library.write_text('from jax.lax import pvary\n\n\ndef vary(x):\n    return pvary(x, "x")\n')
+    (tmp_path / "user.py").write_text("from library import pvary\n\nprint(pvary)\n")
+    done = shardfix_command("--write", "--target-jax", "0.12", "--output-format", "json", tmp_path)
+    assert 'pcast(x, "x", to="varying")' in library.read_text()
+    assert "pvary" in library.read_text().splitlines()[0]
+    findings = [finding for file in json.loads(done.out)["files"] for finding in file["findings"]]
+    assert [finding["line"] for finding in findings if not finding["fixed"]] == [1]

@@ -27,7 +27,7 @@ from shardfix.edits.statements import (
     line_end,
     removal,
 )
-from shardfix.semantics.flow import module_of
+from shardfix.semantics.flow import importers, module_of
 from shardfix.semantics.gates import is_in_main_block
 
 if TYPE_CHECKING:
@@ -254,6 +254,8 @@ class _Changes:
             return itself
         start = module.span(statement)[0]
         if _KEEP.search(module.source, start, line_end(module, statement)):
+            return itself
+        if isinstance(statement, ast.ImportFrom) and scope is module.module_scope and importers(module, {bound}):
             return itself
         loaded = _loaded(statement, alias)
         readers = self._spelled_out(loaded, statement, alias) if loaded else frozenset()

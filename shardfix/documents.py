@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -14,7 +15,10 @@ from shardfix import files
 if TYPE_CHECKING:
     from shardfix.outcomes import ReportedFinding
 
-__all__ = ["Document", "document", "is_notebook", "parsed", "searched"]
+__all__ = ["Document", "document", "is_notebook", "parsed", "searched", "syntax_problem"]
+
+NEWER_SYNTAX = frozenset({"invalid syntax", "expected '('", "expected ':'"})
+"""What Python says of syntax that a later one has brought."""
 
 
 class Document(ABC):
@@ -71,6 +75,14 @@ def parsed(code: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(code)
+
+
+def syntax_problem(error: SyntaxError) -> str:
+    """Why code cannot be parsed; where it may be newer than the Python that reads it, which one that is."""
+    message = error.msg
+    if message in NEWER_SYNTAX or message.startswith("f-string"):
+        message += f" for Python {sys.version_info.major}.{sys.version_info.minor}, which shardfix runs on"
+    return f"cannot be parsed: {message}"
 
 
 def is_notebook(path: str) -> bool:

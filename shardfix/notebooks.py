@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from shardfix.documents import Document, parsed
+from shardfix.documents import Document, parsed, syntax_problem
 from shardfix.files import FileProblem
 from shardfix.json_sources import JsonSource, members, sources
 from shardfix.lines import NEWLINE, Lines
@@ -107,13 +107,13 @@ class Notebook(Document):
             try:
                 parsed(cell.code)
             except SyntaxError as error:
-                wrong, line = error.msg, min(error.lineno or 1, len(Lines(cell.source).texts))
+                wrong, line = syntax_problem(error), min(error.lineno or 1, len(Lines(cell.source).texts))
             except ValueError as error:
-                wrong, line = str(error), 1
+                wrong, line = f"cannot be parsed: {error}", 1
             else:
                 continue
             place = f"cell {cell.number}, line {line}"
-            raise FileProblem(f"cannot be parsed: {wrong} ({place})", self._line_in_file(cell, line))
+            raise FileProblem(f"{wrong} ({place})", self._line_in_file(cell, line))
 
     def located(self, findings: Iterable[ReportedFinding]) -> tuple[ReportedFinding, ...]:
         return tuple(

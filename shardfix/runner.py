@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from shardfix import files
 from shardfix.cache import NOTHING, Cache
 from shardfix.codemod import Codemod, all_codemods
-from shardfix.documents import document, is_notebook, searched
+from shardfix.documents import document, is_notebook, searched, syntax_problem
 from shardfix.outcomes import FileOutcome, FindingKey, Outcome
 from shardfix.prefilter import Prefilter
 from shardfix.semantics.project import Dependencies, Project
@@ -142,7 +142,7 @@ class Worker:
         except files.FileProblem as problem:
             return FileOutcome.failed(path, problem.reason, problem.line)
         except SyntaxError as error:
-            return FileOutcome.failed(path, f"cannot be parsed: {error.msg}", error.lineno)
+            return FileOutcome.failed(path, syntax_problem(error), error.lineno)
         except RecursionError:
             return FileOutcome.failed(path, "cannot be analysed: an expression or block is nested too deeply")
         except MemoryError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ProcessPoolExecutor, wait
 from pathlib import Path
 
@@ -31,6 +32,12 @@ SOURCES = {
     "m_empty.py": b"",
     "n_old.py": b"x = old\r\n",
 }
+
+
+def test_syntax_that_may_be_newer_says_which_python_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(b"old = 1 2\n")
+    (failure,) = outcomes(tmp_path)["a.py"].failures
+    assert f"invalid syntax for Python {sys.version_info.major}.{sys.version_info.minor}, which" in str(failure)
 
 
 @pytest.fixture

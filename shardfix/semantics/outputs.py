@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardfix.semantics.interpreter.names import MAPS
-from shardfix.semantics.interpreter.records import leaf_names, record_fields
+from shardfix.semantics.interpreter.records import FieldName, leaf_names, record_fields
 from shardfix.semantics.interpreter.trees import leaf_of
 from shardfix.semantics.values import (
     UNKNOWN,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
 __all__ = [
-    "FieldName",
     "Output",
     "Path",
     "function_references",
@@ -46,12 +45,6 @@ __all__ = [
 ]
 
 Path = tuple[str | int, ...]
-
-
-class FieldName(str):
-    """A part of a path that is the name of an attribute: of a named tuple or a dataclass."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from shardfix.semantics.interpreter.invocation import Invocation
 from shardfix.semantics.interpreter.names import LIKE
+from shardfix.semantics.interpreter.records import FieldName, leaf_names
 from shardfix.semantics.interpreter.repeats import OUTSIDE
 from shardfix.semantics.interpreter.trace import Carry
 from shardfix.semantics.interpreter.trees import array_leaf, arrays, first_slices, loosened, same_types, stacked
@@ -17,6 +18,7 @@ from shardfix.semantics.values import (
     Array,
     Constant,
     Dict,
+    Instance,
     Rank,
     Sequence,
     Transformed,
@@ -71,6 +73,11 @@ def _note_disagreement(call: Invocation, before: Value, after: Value, path: tupl
                 y = after.get(key)
                 if y is not None and isinstance(key, str | int):
                     _note_disagreement(call, x, y, (*path, key))
+        case Instance(), Instance() if before.cls == after.cls:
+            for name in leaf_names(before.cls) or ():
+                x, y = before.get(name), after.get(name)
+                if x is not None and y is not None:
+                    _note_disagreement(call, x, y, (*path, FieldName(name)))
         case Array(), Array() if before.varying.at_most is not None:
             axes = after.varying.at_least - before.varying.at_most
             if axes:

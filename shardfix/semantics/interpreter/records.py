@@ -21,6 +21,12 @@ def is_dataclass(cls: Class) -> bool:
     return any("dataclass" in ast.unparse(decorator) for decorator in cls.node.decorator_list)
 
 
+class FieldName(str):
+    """A part of the path of a leaf that is the name of an attribute: of a named tuple or a dataclass."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Field:
     """A field of a dataclass or named tuple."""

@@ -778,6 +778,19 @@ ys = [a]
 lift(ys, 2)
 return ys[0]
 
+# handed to itself out of view
+hidden = operator.itemgetter(0)
+xs = [a]
+def lift(again):
+    xs[0] = b.sum()
+    hidden([again])(lift)
+    hidden([again])(lower)
+def lower(again):
+    xs[0] = b
+    hidden([again])(lift)
+hidden([lambda f: f(lambda g: None)])(lift)
+return xs[0]
+
 # changed by a generator
 def rows(xs):
     xs[0] = xs[0].sum()

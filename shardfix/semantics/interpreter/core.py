@@ -419,7 +419,8 @@ class Interpreter:
         outer = function.environment if changes_outside(function.node) else None
         while outer is not None:
             for value in list(outer.variables.values()):
-                self.let_go_of(value, around)
+                if not isinstance(value, Function):
+                    self.let_go_of(value, around)
             outer = outer.parent
 
     def let_go_of(self, value: Value, environment: Environment, depth: int = 0) -> None:
@@ -429,7 +430,7 @@ class Interpreter:
         parts = inner_values(value)
         if is_changeable(value):
             self.change(value, UNKNOWN, environment)
-        if isinstance(value, Function) and changes_outside(value.node) and not self.is_deep:
+        if isinstance(value, Function) and value.node not in self._stack and changes_outside(value.node):
             with self.perhaps():
                 self.run(value, Arguments(exact=False))
         for part in parts:

@@ -109,7 +109,12 @@ class SmapAxes(Codemod):
             for node in _written_leaves(argument.value):
                 message = f"an entry of smap's {name} is the number of an array axis, or None"
                 value = module.value_of(node)
-                if isinstance(value, Spec) and value.entries is not None and value.axes is not None and len(value.axes) <= 1:
+                if (
+                    isinstance(value, Spec)
+                    and value.entries is not None
+                    and value.axes is not None
+                    and len(value.axes) <= 1
+                ):
                     split = [index for index, entry in enumerate(value.entries) if entry is not None]
                     fix = Fix((Replace(Range.of(node), str(split[0]) if split else "None"),), title="number the axis")
                     yield self.finding(node, message, fix=fix)

@@ -27,11 +27,16 @@ from pathlib import Path
 
 import pytest
 
+from shardfix.codemod import all_codemods
 from shardfix.documents import document
 from shardfix.files import FileProblem
+from shardfix.magics import MAY_HOLD_MAGIC
 from shardfix.outcomes import FileOutcome, Outcome
+from shardfix.prefilter import _compiled
 from shardfix.runner import Task, Worker
+from shardfix.semantics import contexts, mesh_blocks
 from shardfix.settings import Settings
+from shardfix.suppressions import COMMENT
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LONGEST = 40_000
@@ -354,6 +359,41 @@ def test_a_few_odd_inputs(kind: Callable[[random.Random, str], bytes]) -> None:
     texts = [path.read_text() for path in sorted(FIXTURES.glob("renames/*.py"))]
     for _ in range(4):
         check("a.py", kind(chance, chance.choice(texts)[:2000]), Account())
+
+
+SEARCHED = (contexts._SETS_MESH, contexts._ENTERS_BY_HAND, mesh_blocks._ENTERS_MESH, MAY_HOLD_MAGIC, COMMENT)
+"""Patterns that are looked for in the whole of a text."""
+REPEATED = (
+    "\n",
+    "\r\n",
+    " ",
+    "\t",
+    "a",
+    "a.",
+    "a ",
+    "a,",
+    "(",
+    "[",
+    "=",
+    "'",
+    "\\",
+    "# shardfix:  ",
+    "with mesh ",
+    "jax.",
+)
+
+
+@pytest.mark.parametrize("word", ["", "x = ", "jax.", "    with "])
+def test_no_pattern_takes_the_square_of_a_text(word: str) -> None:
+    patterns = [_compiled(trigger).pattern for codemod in all_codemods().values() for trigger in codemod.triggers]
+    texts = [f"{word}{piece * 8_000}\nx" for piece in REPEATED]
+    for text in texts:
+        begin = time.process_time()
+        for pattern in patterns:
+            pattern.search(text.encode())
+        for in_text in SEARCHED:
+            in_text.search(text)
+        assert time.process_time() - begin < 1.0, text[:40]
 
 
 class Hang(BaseException):

@@ -168,7 +168,7 @@ def mesh_blocks(module: Module) -> list[MeshBlock]:
 
 _ENTERING: WeakKeyDictionary[Project, frozenset[str]] = WeakKeyDictionary()
 _ENTERS_MESH = re.compile(
-    r"^\s*(?:async )?with\b[^:\n]*\b\w*[mM]esh\b|^\s*(?:async )?with\s*\([^:]{0,400}?\b\w*[mM]esh\b", re.MULTILINE
+    r"^[ \t]*(?:async )?with\b[^:\n]*\b\w*[mM]esh\b|^[ \t]*(?:async )?with\s*\([^:]{0,400}?\b\w*[mM]esh\b", re.MULTILINE
 )
 
 

@@ -100,7 +100,7 @@ RUNNERS = frozenset(
 )
 """Run the function they are given where they are called."""
 MAX_DEPTH = 12
-_SETS_MESH = re.compile(r"^[ \t]+(?:\w+\.)*(?:set_mesh|use_mesh)\(", re.MULTILINE)
+_SETS_MESH = re.compile(r"^[ \t]*(?:\w+\.)*(?:set_mesh|use_mesh)\(", re.MULTILINE)
 _ENTERS_BY_HAND = re.compile(
     r"enter_context\(\s*(?:[\w.]*[mM]esh\s*\)|[\w.]*(?:Mesh|make_mesh)\()|[mM]esh\.__enter__\(|^[ \t]*@[\w.]*mesh[ \t]*$",
     re.M,

@@ -279,8 +279,10 @@ class MeshlessShardings(Codemod):
             return
         index = node.slice
         ids = placement(module, index, target)
-        is_number = isinstance(index, ast.Constant) and type(index.value) is int
-        if ids is None and not is_number and not is_array(module, index):
+        if isinstance(index, ast.Constant) and type(index.value) is int:
+            if not is_array(module, node.value):
+                return  # it may take an item of a tuple that lies there
+        elif ids is None and not is_array(module, index):
             return
         divided = table.dimension(0)
         if (divided is None and not (ids is not None and ids.is_divided)) or is_provoked(module, node, caught=True):

@@ -402,7 +402,7 @@ def shardfix(
         return lambda: write_ignores(request, out, err, quiet=quiet)
     if lsp:
         try:
-            from shardfix.language_server import serve
+            from shardfix.editor.server import serve
         except ModuleNotFoundError:
             raise UsageProblem("--lsp needs the extra: pip install 'shardfix[lsp]'") from None
         if paths or check or diff or write or run is not None or traceback is not None or interactive:

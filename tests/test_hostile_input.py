@@ -30,7 +30,7 @@ import pytest
 from shardfix.codemod import all_codemods
 from shardfix.documents import document
 from shardfix.files import FileProblem
-from shardfix.magics import MAY_HOLD_MAGIC
+from shardfix.notebooks.magics import MAY_HOLD_MAGIC
 from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.prefilter import _compiled
 from shardfix.runner import Task, Worker

@@ -534,7 +534,11 @@ def test_the_first_of_several_modules_that_go_still_binds_the_package(separator:
     first = "import a.b" if "\n" in separator else "import a.b, a.c"
     second = "import a.c" if "\n" in separator else first
     result = edited(
-        source, (DropImport, first, "a"), (DropImport, second, "a"), (Replace, "a.b.X", "a.X"), (Replace, "a.c.X", "a.Y")
+        source,
+        (DropImport, first, "a"),
+        (DropImport, second, "a"),
+        (Replace, "a.b.X", "a.X"),
+        (Replace, "a.c.X", "a.Y"),
     )
     assert result == "import a\na.X\na.Y\n"
     result = edited(f"{source}import a\n", (DropImport, first, "a"), (Replace, "a.b.X", "1"))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lsprotocol.types import CodeActionKind, Position, PositionEncodingKind, Range
 
 from shardfix.api import fix_source
+from shardfix.editor.features import FIX_ALL, Analysis, code_actions, diagnostics, hover, text_edits
 from shardfix.fixer import Result
-from shardfix.language_features import FIX_ALL, Analysis, code_actions, diagnostics, hover, text_edits
 
 if TYPE_CHECKING:
     from lsprotocol import types

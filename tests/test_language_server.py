@@ -25,13 +25,13 @@ NEW = OLD.replace("tree_map", "tree.map")
 
 NOISY = """
 import os, sys
-from shardfix import language_server
-analyse = language_server._Server._analyse
+from shardfix.editor import server
+analyse = server._Server._analyse
 def noisy(*arguments):
     print("printed by a codemod")
     os.system("echo printed by a child")
     return analyse(*arguments)
-language_server._Server._analyse = noisy
+server._Server._analyse = noisy
 from shardfix.cli import main
 sys.exit(main(["--lsp"]))
 """
@@ -254,7 +254,7 @@ async def test_wrong_uses(monkeypatch: pytest.MonkeyPatch, shardfix_command: Com
         done = shardfix_command("--lsp", *arguments)
         assert (done.code, done.out) == (2, b"")
         assert done.err == "shardfix: --lsp takes no PATHS, and goes with the choice of codemods only\n"
-    monkeypatch.delitem(sys.modules, "shardfix.language_server")
+    monkeypatch.delitem(sys.modules, "shardfix.editor.server")
     monkeypatch.setitem(sys.modules, "pygls", None)
     monkeypatch.setitem(sys.modules, "pygls.capabilities", None)
     done = shardfix_command("--lsp")

@@ -24,8 +24,8 @@ from test_fixtures import jax_process as jax_process
 from test_fixtures import run as run
 
 from shardfix.files import FileProblem
-from shardfix.magics import Magics, unmasked
 from shardfix.notebooks import Notebook
+from shardfix.notebooks.magics import Magics, unmasked
 from shardfix.outcomes import FileOutcome, Outcome
 from shardfix.runner import Task, Worker
 from shardfix.settings import Settings

@@ -15,10 +15,11 @@ from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from shardfix import __version__, files, language_features
+from shardfix import __version__, files
 from shardfix.api import fix_source
+from shardfix.editor import features
+from shardfix.editor.features import FIX_ALL, Analysis
 from shardfix.fixer import Result
-from shardfix.language_features import FIX_ALL, Analysis
 from shardfix.outcomes import ExitCode
 from shardfix.runner import Worker
 from shardfix.semantics.project import Project
@@ -97,7 +98,7 @@ class _Server(LanguageServer):
         analysis = await self.analysis(uri)
         document = self.workspace.text_documents.get(uri)
         if analysis is not None and document is not None and document.source == analysis.source:
-            found = language_features.diagnostics(analysis)
+            found = features.diagnostics(analysis)
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, document.version))
 
     # Analysis
@@ -219,11 +220,11 @@ def _server(configurations: Callable[[], Configurations]) -> _Server:
         analysis = await server.analysis(params.text_document.uri)
         if analysis is None:
             return []
-        return language_features.code_actions(analysis, params.range, params.context.only)
+        return features.code_actions(analysis, params.range, params.context.only)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(params: types.HoverParams) -> types.Hover | None:
         analysis = await server.analysis(params.text_document.uri)
-        return None if analysis is None else language_features.hover(analysis, params.position)
+        return None if analysis is None else features.hover(analysis, params.position)
 
     return server

@@ -18,9 +18,9 @@ from typing import Any
 
 from shardfix.documents import Document, parsed, syntax_problem
 from shardfix.files import FileProblem
-from shardfix.json_sources import JsonSource, members, sources
 from shardfix.lines import NEWLINE, Lines
-from shardfix.magics import Magics, Mask, unmasked
+from shardfix.notebooks.json_sources import JsonSource, members, sources
+from shardfix.notebooks.magics import Magics, Mask, unmasked
 from shardfix.outcomes import InCell, ReportedFinding
 
 __all__ = ["Cell", "Notebook"]

@@ -62,16 +62,8 @@ from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
 from shardfix.edits import DropImport, Edit, MoveImport, Replace, Wrap, named
 from shardfix.edits.mesh_entry import enter_with_set_mesh
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
-from shardfix.semantics.mesh_blocks import (
-    RESOURCES,
-    MeshBlock,
-    Obstacle,
-    Trap,
-    entered_mesh,
-    enters_mesh_elsewhere,
-    mesh_blocks,
-    obstacles,
-)
+from shardfix.semantics.mesh_blocks import MeshBlock, entered_mesh, enters_mesh_elsewhere, mesh_blocks
+from shardfix.semantics.mesh_traps import RESOURCES, Obstacle, Trap, obstacles
 from shardfix.semantics.meshes import mesh_view
 
 if TYPE_CHECKING:

@@ -72,14 +72,8 @@ from shardfix.edits.mesh_entry import enter_with_set_mesh
 from shardfix.semantics.contexts import State
 from shardfix.semantics.definitions import class_attributes
 from shardfix.semantics.flow import Flow, flows, importers, names_in_all
-from shardfix.semantics.mesh_blocks import (
-    MeshBlock,
-    Trap,
-    class_of_self,
-    enters_mesh_elsewhere,
-    mesh_blocks,
-    obstacles,
-)
+from shardfix.semantics.mesh_blocks import MeshBlock, class_of_self, enters_mesh_elsewhere, mesh_blocks
+from shardfix.semantics.mesh_traps import Trap, obstacles
 from shardfix.semantics.meshes import is_dotted, mesh_view
 from shardfix.semantics.placement import all_calls_of_result, calls_of_function
 from shardfix.semantics.values import Sequence, Sharding, Spec, Value

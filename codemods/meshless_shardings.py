@@ -69,6 +69,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shardfix.codemod import Codemod, Finding, Fix, Range
 from shardfix.edits import Edit, RemoveArgument, RenameArgument, Replace, SetArgument, Wrap, named
+from shardfix.semantics.ambiguity import ambiguous_results, as_owner
 from shardfix.semantics.contexts import State
 from shardfix.semantics.gates import is_provoked
 from shardfix.semantics.jax_api import Takes, out_sharding_callables
@@ -77,7 +78,7 @@ from shardfix.semantics.operand_shardings import PLACING, operands_are_off_mesh,
 from shardfix.semantics.passed_values import passed_values
 from shardfix.semantics.placement import all_calls_of_result
 from shardfix.semantics.readings import leaf_nodes, substituted
-from shardfix.semantics.sharding_arguments import ShardingArgument, is_array, sharding_arguments
+from shardfix.semantics.sharding_arguments import ShardingArgument, sharding_arguments
 from shardfix.semantics.situations import AxisKind, Situation, axis_kind, situation
 from shardfix.semantics.values import Mesh, Sharding, Spec
 from shardfix.target import NEWEST_JAX, has
@@ -89,8 +90,6 @@ NAMED_SHARDING = named("jax.sharding.NamedSharding")
 CONSTRAINT = "jax.lax.with_sharding_constraint"
 ARRAY_FUNCTIONS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "jax.scipy.", "jax.image.", "jax.ops.")
 NO_DEVICE_UNMESHED = frozenset({"jax.numpy.array", "jax.numpy.asarray"})
-CONTRACTIONS = frozenset({"jax.numpy.matmul", "jax.numpy.dot", "jax.lax.dot"})
-"""Functions that contract the last axis of the one with the last but one of the other operand."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,8 @@ class MeshlessShardings(Codemod):
                 yield from self._examine(module, passed.argument, passed.value, passed=True)
         yield from self._without_parameter(module)
         if arguments or module.called_names & PLACING:
-            yield from self._ambiguous(module)
+            for result in ambiguous_results(module, self.settings.target_jax):
+                yield self.finding(result.node, result.message, reason=result.remedy)
 
     def _examine(
         self, module: Module, argument: ShardingArgument, value: ast.expr, *, passed: bool
@@ -199,7 +199,7 @@ class MeshlessShardings(Codemod):
             count = axis.value if isinstance(axis, ast.Constant) else None
             if count == 0:
                 table, ids = (module.text(value) for value in call.args[:2])
-                code = f"{_owner(table, call.args[0])}.at[{ids}].get(out_sharding={sharding})"
+                code = f"{as_owner(table, call.args[0])}.at[{ids}].get(out_sharding={sharding})"
                 return f"the gather that has one: {code}", (Fix((Replace(Range.of(call), code),), title=code),)
         placed = Fix(
             (
@@ -212,99 +212,6 @@ class MeshlessShardings(Codemod):
         return "jax.reshard moves the result (on Auto axes jax.lax.with_sharding_constraint)", (placed,)
 
     # What the operands leave open
-
-    def _ambiguous(self, module: Module) -> Iterator[Finding]:
-        target = self.settings.target_jax
-        for product in module.nodes(ast.BinOp):
-            if isinstance(product.op, ast.MatMult):
-                yield from self._product(module, product, product.left, product.right)
-        for call in module.calls_to(*CONTRACTIONS):
-            node = call.node
-            if len(node.args) >= 2 and not _has(node, "out_sharding") and not call.is_partial:
-                yield from self._product(module, node, node.args[0], node.args[1])
-        for call in module.calls_to("jax.numpy.einsum"):
-            if not _has(call.node, "out_sharding") and not call.is_partial and len(call.node.args) == 3:
-                yield from self._einsum(module, call.node)
-        for subscript in module.nodes(ast.Subscript):
-            if isinstance(subscript.ctx, ast.Load) and not isinstance(module.parent(subscript), ast.AnnAssign):
-                yield from self._gather(module, subscript, target)
-
-    def _product(self, module: Module, node: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[Finding]:
-        target = self.settings.target_jax
-        one = placement(module, left, target)
-        other = placement(module, right, target) if one is not None else None
-        if one is None or other is None or not one.rank or not other.rank or one.is_off or other.is_off:
-            return
-        first = one.dimension(one.rank - 1)
-        second = other.dimension(max(other.rank - 2, 0))
-        if first is None or second is None or is_provoked(module, node, caught=True):
-            return
-        yield self._contraction(module, node, left, right, [first, second])
-
-    def _einsum(self, module: Module, node: ast.Call) -> Iterator[Finding]:
-        subscripts = node.args[0]
-        if not isinstance(subscripts, ast.Constant) or not isinstance(subscripts.value, str):
-            return
-        inputs, arrow, output = subscripts.value.replace(" ", "").partition("->")
-        terms = inputs.split(",")
-        if not arrow or len(terms) != 2 or "." in subscripts.value:
-            return
-        placed = [placement(module, operand, self.settings.target_jax) for operand in node.args[1:]]
-        if placed[0] is None or placed[1] is None:
-            return
-        for letter in sorted(set(terms[0]) & set(terms[1]) - set(output)):
-            first, second = (
-                where.dimension(term.index(letter)) for where, term in zip(placed, terms, strict=True) if where
-            )
-            if first is not None and second is not None and not is_provoked(module, node, caught=True):
-                yield self._contraction(module, node, node.args[1], node.args[2], [first, second])
-                return
-
-    def _contraction(
-        self, module: Module, node: ast.expr, left: ast.expr, right: ast.expr, axes: list[object]
-    ) -> Finding:
-        by = " and ".join(f"`{axis}`" for axis in dict.fromkeys(axes))
-        operands = f"`{module.text(left)}` and `{module.text(right)}`"
-        message = (
-            f"how the product is divided is ambiguous: the axes of {operands} that are contracted both are, by {by}"
-        )
-        how = "say it with out_sharding=P(...)"
-        if isinstance(node, ast.BinOp):
-            how = "say it with jnp.matmul(..., out_sharding=P(...)): the operator has no such argument"
-        return self.finding(node, message, reason=how)
-
-    def _gather(self, module: Module, node: ast.Subscript, target: str | None) -> Iterator[Finding]:
-        table = placement(module, node.value, target)
-        if table is None or table.is_off:
-            return
-        index = node.slice
-        ids = placement(module, index, target)
-        if isinstance(index, ast.Constant) and type(index.value) is int:
-            if not is_array(module, node.value):
-                return  # it may take an item of a tuple that lies there
-        elif ids is None and not is_array(module, index):
-            return
-        divided = table.dimension(0)
-        if (divided is None and not (ids is not None and ids.is_divided)) or is_provoked(module, node, caught=True):
-            return
-        text = module.text(node.value)
-        what = (
-            f"the axis of `{text}` that is indexed is divided, by `{divided}`"
-            if divided is not None
-            else (f"the indices of `{text}` are divided")
-        )
-        shown = module.text(index)
-        reason = f"`{_owner(text, node.value)}.at[{shown}].get(out_sharding=P(...))` says it"
-        yield self.finding(node, f"how the result of the gather is divided is ambiguous: {what}", reason=reason)
-
-
-def _has(call: ast.Call, name: str) -> bool:
-    return any(keyword.arg == name or keyword.arg is None for keyword in call.keywords)
-
-
-def _owner(text: str, node: ast.expr) -> str:
-    simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    return text if simple else f"({text})"
 
 
 def _is_at(node: ast.expr) -> bool:

@@ -66,7 +66,7 @@ from shardfix.semantics.outputs import (
     varying_beyond_spec,
 )
 from shardfix.semantics.values import OUTER, Array, Rank, Spec, as_array, is_number
-from shardfix.semantics.wording import axes_text, origin_text, spec_text
+from shardfix.semantics.wording import EXPECTED, axes_text, origin_text, spec_text
 from shardfix.settings import Rank0Style
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ class Rank0Outputs(Codemod):
         place = _place(module, fault.output)
         if place is None:
             return None
-        reason = "the code around the map expects this error: nothing to mend, unless it is out of date"
-        return self.finding(place, _message(fault), reason=reason)
+        return self.finding(place, _message(fault), reason=EXPECTED)
 
     def _finding(self, module: Module, fault: _Fault) -> Finding | None:
         output = fault.output

@@ -42,6 +42,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from shardfix.codemod import Codemod, Finding, Fix, Range, Safety
@@ -63,7 +64,7 @@ from shardfix.semantics.values import (
     as_array,
     is_number,
 )
-from shardfix.semantics.wording import axes_text, spec_text
+from shardfix.semantics.wording import EXPECTED, axes_text, spec_text
 
 if TYPE_CHECKING:
     from shardfix.semantics.interpreter import MapRun
@@ -128,6 +129,10 @@ class SpecMismatches(Codemod):
                 yield from self._axis_names(module, run)
                 yield from self._arguments(module, run)
                 yield from self._arity(module, run)
+        for run in module.trace.provoked:
+            if run.site.module is module:
+                for finding in self._arguments(module, run):
+                    yield replace(finding, fix=None, reason=EXPECTED)
 
     def _results(self, module: Module) -> Iterator[Finding]:
         """Calls whose ``out_sharding`` has more entries than the result has axes."""

@@ -11,8 +11,10 @@ from shardfix.semantics.values import Array, Origin, Spec, Value
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["axes_text", "origin_text", "spec_text"]
+__all__ = ["EXPECTED", "axes_text", "origin_text", "spec_text"]
 
+EXPECTED = "the code around the map expects this error: nothing to mend, unless it is out of date"
+"""Why a fault that a test provokes is only told."""
 LONGEST_QUOTE = 60
 CHAIN = 3
 

@@ -64,7 +64,7 @@ from shardfix.semantics.values import (
     as_array,
     is_number,
 )
-from shardfix.semantics.wording import EXPECTED, axes_text, spec_text
+from shardfix.semantics.wording import EXPECTED, axes_text, entries_text, spec_text
 
 if TYPE_CHECKING:
     from shardfix.semantics.interpreter import MapRun
@@ -144,7 +144,7 @@ class SpecMismatches(Codemod):
                     continue
                 highest = seen.result.rank.high if isinstance(seen.result, Array) else None
                 if highest is not None and highest < len(spec.entries) and not module.is_compatibility_code(node):
-                    entries = "1 entry" if len(spec.entries) == 1 else f"{len(spec.entries)} entries"
+                    entries = entries_text(len(spec.entries))
                     yield self.finding(
                         next((given.value for given in node.keywords if given.arg == "out_sharding"), node),
                         f"out_sharding {spec_text(spec)} has {entries}, but the result has rank {highest}",
@@ -164,7 +164,7 @@ class SpecMismatches(Codemod):
             known = module.value_of(operand)
             highest = known.rank.high if isinstance(known, Array) else None
             if highest is not None and highest < len(spec.entries):
-                entries = "1 entry" if len(spec.entries) == 1 else f"{len(spec.entries)} entries"
+                entries = entries_text(len(spec.entries))
                 yield self.finding(
                     given,
                     f"the spec {spec_text(spec)} has {entries}, but the array has rank {highest}",
@@ -286,9 +286,7 @@ class SpecMismatches(Codemod):
     ) -> Finding:
         assert spec.entries is not None
         which = f"argument {path[0]}{path_text(path[1:])}"
-        message = f"{which} has rank {rank}, but its spec {spec_text(spec)} has {len(spec.entries)} entries".replace(
-            "1 entries", "1 entry"
-        )
+        message = f"{which} has rank {rank}, but its spec {spec_text(spec)} has {entries_text(len(spec.entries))}"
         place = (locate(module, node, spec_path) if node is not None else None) or run.site.call
         if rank > 0 or node is None or place is run.site.call:
             return self.finding(

@@ -33,10 +33,10 @@ def on_executor(
     executor: Executor, tasks: Sequence[Task], contents: Mapping[str, bytes], paths: tuple[str, ...]
 ) -> Iterator[Examined]:
     """What came of the tasks, in their order; a batch that the executor fails on costs its files."""
-    from shardfix.runner import Examined
+    from shardfix.runner import Examined, batched
 
     packed = _packed(contents, paths)
-    batches = list(_batches(tasks))
+    batches = list(batched(tasks, lambda task: len(task.data), BATCH))
     futures = [executor.submit(_examine, packed, batch) for batch in batches]
     try:
         for future, batch in zip(futures, batches, strict=True):
@@ -48,19 +48,6 @@ def on_executor(
     finally:
         for future in futures:
             future.cancel()
-
-
-def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    batch: list[Task] = []
-    size = 0
-    for task in tasks:
-        batch.append(task)
-        size += len(task.data)
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _packed(contents: Mapping[str, bytes], paths: tuple[str, ...]) -> bytes:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shardfix import files
 from shardfix.cache import NOTHING, Cache
@@ -40,6 +40,8 @@ __all__ = ["Task", "Watch", "Worker", "run"]
 
 SMALL_WORK = 400_000
 """Bytes that are done in this process: to start a pool costs as much time as they do."""
+T = TypeVar("T")
+
 BATCH = 100_000
 """Bytes that go to a worker at once."""
 BATCH_SECONDS = 600.0
@@ -346,16 +348,20 @@ def _batches(tasks: Sequence[Task]) -> Iterator[list[int]]:
     large = [place for place, task in enumerate(tasks) if len(task.data) >= BATCH]
     for place in sorted(large, key=lambda place: -len(tasks[place].data)):
         yield [place]
-    batch: list[int] = []
-    size = 0
-    for place, task in enumerate(tasks):
-        if len(task.data) >= BATCH:
-            continue
-        batch.append(place)
-        size += len(task.data)
-        if size >= BATCH:
+    small = [place for place, task in enumerate(tasks) if len(task.data) < BATCH]
+    yield from batched(small, lambda place: len(tasks[place].data), BATCH)
+
+
+def batched(items: Iterable[T], size: Callable[[T], int], least: int) -> Iterator[list[T]]:
+    """The items in their order, as many together as it takes for their sizes to reach ``least``."""
+    batch: list[T] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if total >= least:
             yield batch
-            batch, size = [], 0
+            batch, total = [], 0
     if batch:
         yield batch
 

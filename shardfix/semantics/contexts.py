@@ -35,7 +35,19 @@ SET_MESH = frozenset(
 SET_WHEN_CALLED = frozenset({"jax.set_mesh", "jax.sharding.set_mesh"})
 """Those of them that set the mesh when they are called, entered or not."""
 MAPS = frozenset({"jax.shard_map", "jax.experimental.shard_map.shard_map", "jax.smap", "jax.pmap"})
-WRAPPERS = frozenset(
+PLAIN_WRAPPERS = frozenset(
+    {
+        "functools.partial",
+        "functools.lru_cache",
+        "functools.cache",
+        "functools.wraps",
+        "jax.tree_util.Partial",
+        "builtins.staticmethod",
+        "builtins.classmethod",
+    }
+)
+"""Wrappers that trace nothing."""
+WRAPPERS = PLAIN_WRAPPERS | frozenset(
     {
         "jax.jit",
         "jax.experimental.pjit.pjit",
@@ -53,25 +65,11 @@ WRAPPERS = frozenset(
         "jax.custom_vjp",
         "jax.named_call",
         "jax.make_jaxpr",
-        "functools.partial",
-        "functools.lru_cache",
-        "functools.cache",
-        "functools.wraps",
-        "jax.tree_util.Partial",
-        "builtins.staticmethod",
-        "builtins.classmethod",
     }
 )
 """Take a function and give one that runs it in the context in which it is called."""
-UNTRACED = frozenset(
+UNTRACED = PLAIN_WRAPPERS | frozenset(
     {
-        "functools.partial",
-        "functools.lru_cache",
-        "functools.cache",
-        "functools.wraps",
-        "jax.tree_util.Partial",
-        "builtins.staticmethod",
-        "builtins.classmethod",
         "jax.tree.map",
         "jax.tree_util.tree_map",
         "absl.app.run",
@@ -79,6 +77,7 @@ UNTRACED = frozenset(
         "builtins.property",
     }
 )
+"""Call what they are given, or give what calls it, without tracing it."""
 RUNNERS = frozenset(
     {
         "jax.lax.scan",

@@ -11,7 +11,7 @@ from shardfix.semantics.values import Array, Origin, Spec, Value
 if TYPE_CHECKING:
     from shardfix.semantics.module import Module
 
-__all__ = ["EXPECTED", "axes_text", "origin_text", "spec_text"]
+__all__ = ["EXPECTED", "axes_text", "entries_text", "origin_text", "spec_text"]
 
 EXPECTED = "the code around the map expects this error: nothing to mend, unless it is out of date"
 """Why a fault that a test provokes is only told."""
@@ -24,6 +24,11 @@ def spec_text(spec: Spec) -> str:
     if spec.entries is None:
         return "P(...)"
     return f"P({', '.join(map(_entry_text, spec.entries))})"
+
+
+def entries_text(count: int) -> str:
+    """``1 entry``, ``2 entries``."""
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _entry_text(entry: Any) -> str:
